@@ -1,7 +1,9 @@
-"""The declarations for ctypes are those of capstan.h."""
+"""The declarations for ctypes are those of capstan.h, and the package's modules import no circle."""
 
 from __future__ import annotations
 
+import ast
+import graphlib
 import pathlib
 import re
 import unittest
@@ -58,6 +60,20 @@ class LibraryTest(unittest.TestCase):
         self.assertEqual([one._as_struct().type for one in kinds] +
                          [one._as_row_struct().type for one in of_rows],
                          list(_enum("capstan_optimizer_type").values()))
+
+    def test_modules_import_each_other_in_no_circle(self) -> None:
+        # Also imports for types alone, and those within functions.
+        folder = pathlib.Path(_library.__file__).parent
+        modules = {path.stem: ast.parse(path.read_text()) for path in folder.glob("*.py")}
+        imports: dict[str, set[str]] = {}
+        for name, tree in modules.items():
+            found = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+            imports[name] = {
+                module for node in found if (node.module or "").split(".")[0] == "capstan"
+                for module in [*(node.module or "").split(".")[1:],
+                               *(alias.name for alias in node.names)]} & modules.keys()
+        self.assertIn("_errors", imports["_job"])
+        graphlib.TopologicalSorter(imports).prepare()  # raises CycleError
 
 
 if __name__ == "__main__":

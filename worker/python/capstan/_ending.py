@@ -11,22 +11,30 @@ import time
 import traceback
 import weakref
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Optional
+from typing import Optional, Protocol
 
 from capstan import _errors
-
-if TYPE_CHECKING:
-    from capstan._job import Job
 
 # Waits return to Python after this time, so that it can handle signals.
 SLICE_MS = 100
 
-_jobs: weakref.WeakSet[Job] = weakref.WeakSet()
+
+class Watched(Protocol):
+    """A job, as far as a program's end concerns it."""
+
+    def leave(self) -> None: ...
+
+    def fail(self, reason: str) -> None: ...
+
+    def close(self) -> None: ...
+
+
+_jobs: weakref.WeakSet[Watched] = weakref.WeakSet()
 _next_hook = sys.excepthook
 _is_hooked = False
 
 
-def watch(job: Job) -> None:
+def watch(job: Watched) -> None:
     """From now on, SIGTERM leaves the job, and an exception that nothing catches ends it."""
     global _is_hooked, _next_hook
     _jobs.add(job)
@@ -40,7 +48,7 @@ def watch(job: Job) -> None:
         _is_hooked = True
 
 
-def forget(job: Job) -> None:
+def forget(job: Watched) -> None:
     """The job is closed."""
     _jobs.discard(job)
 
@@ -53,7 +61,7 @@ def text_of(error: BaseException) -> str:
     return f"{text} ({own[-1].filename}:{own[-1].lineno})" if own else text
 
 
-def fail(job: Job, error: BaseException) -> None:
+def fail(job: Watched, error: BaseException) -> None:
     """Ends the job with the error's text, unless it has ended."""
     try:
         job.fail(text_of(error))

@@ -10,6 +10,7 @@ import weakref
 from typing import Any, Callable, Optional
 
 from capstan import _ending, _errors, _library, _memory
+from capstan._open_job import OpenJob
 from capstan._optimizers import Optimizer
 from capstan._sparse_table import SparseTable
 from capstan._table import Layer, Table
@@ -54,7 +55,7 @@ def connect(coordinator: Optional[str] = None, *, keys: Optional[str] = None,
     pointer = ctypes.c_void_p()
     library = _library.load()
     _in_thread(lambda: int(library.capstan_connect(options, pointer)))
-    return Job(_Handle(pointer))
+    return Job(OpenJob(pointer))
 
 
 def _expect_whole(argument: str, value: object, end: int) -> None:
@@ -107,18 +108,6 @@ def _in_thread(call: Callable[[], int]) -> None:
     _library.raise_status(*results[0])
 
 
-class _Handle:
-    """Owns the C library's job. Arrays that are views of its memory keep it alive."""
-
-    def __init__(self, pointer: ctypes.c_void_p) -> None:
-        self.pointer = pointer
-        self._close = weakref.finalize(self, _library.load().capstan_close, pointer)
-
-    def keep_open(self) -> None:
-        """Never closes it: a call goes on in another thread."""
-        self._close.detach()
-
-
 class Job:
     """A job that this process takes part in as one worker; made by connect.
 
@@ -127,9 +116,9 @@ class Job:
     which comes last.
     """
 
-    def __init__(self, handle: _Handle) -> None:
-        self._handle: Optional[_Handle] = handle
-        self._library = _library.load()
+    def __init__(self, open_job: OpenJob) -> None:
+        self._open = open_job
+        self._library = open_job.library
         self._layers: dict[int, Layer] = {}
         self._shared_layers: list[Layer] = []  # of several tables
         self._learning_rate: Optional[float] = None
@@ -176,8 +165,8 @@ class Job:
         stddev = _number("stddev", stddev)
         number = self._add_table(name, shape, optimizer, index, memory, stddev)
         if index not in self._layers:
-            self._layers[index] = Layer(self, index)
-        table = Table(self, number, name, shape, self._layers[index])
+            self._layers[index] = Layer(self._open, index)
+        table = Table(self._open, number, name, shape, self._layers[index])
         self._layers[index].tables.append(table)
         if len(self._layers[index].tables) == 2:
             self._shared_layers.append(self._layers[index])
@@ -213,11 +202,11 @@ class Job:
             fields["optimizer"] = ctypes.pointer(optimizer._as_row_struct())
         number = ctypes.c_int32()
         _library.check(self._library.capstan_add_sparse_table(
-            self._pointer(), _library.SparseTableStruct(
+            self._open.pointer(), _library.SparseTableStruct(
                 struct_size=ctypes.sizeof(_library.SparseTableStruct), name=_bytes_of(name),
                 layer=index, initial_stddev=stddev, **fields), number))
-        self._layers.setdefault(index, Layer(self, index))
-        return SparseTable(self, number.value, name, dim)
+        self._layers.setdefault(index, Layer(self._open, index))
+        return SparseTable(self._open, number.value, name, dim)
 
     def _layer_index(self, layer: Optional[int]) -> int:
         if layer is None:
@@ -239,7 +228,7 @@ class Job:
             fields.update(initial=memory.pointer, initial_dtype=memory.dtype)
         number = ctypes.c_int32()
         _library.check(self._library.capstan_add_table(
-            self._pointer(), _library.TableStruct(
+            self._open.pointer(), _library.TableStruct(
                 struct_size=ctypes.sizeof(_library.TableStruct), name=_bytes_of(name),
                 shape=(ctypes.c_uint64 * len(shape))(*shape), dimensions=len(shape), layer=layer,
                 initial_from_worker=memory is not None, initial_stddev=stddev, **fields),
@@ -252,27 +241,27 @@ class Job:
         Raises JobFailed, also if the job has no place for this worker, or other workers have other
         tables.
         """
-        self._wait_for(self._library.capstan_start)
+        self._open.wait_for(self._library.capstan_start)
 
     @property
     def rank(self) -> int:
         """This worker's, from 0. -1 before `start`."""
-        return int(self._library.capstan_rank(self._pointer()))
+        return int(self._library.capstan_rank(self._open.pointer()))
 
     @property
     def num_workers(self) -> int:
-        return int(self._library.capstan_num_workers(self._pointer()))
+        return int(self._library.capstan_num_workers(self._open.pointer()))
 
     @property
     def step(self) -> int:
         """The step that comes next. -1 before `start`. The first one is 0, unless the job goes on
         from a checkpoint, or the worker has taken the place of a lost one."""
-        return int(self._library.capstan_step(self._pointer()))
+        return int(self._library.capstan_step(self._open.pointer()))
 
     @property
     def steps(self) -> int:
         """The number of steps that the job names (--steps). 0: none."""
-        return int(self._library.capstan_steps_of_job(self._pointer()))
+        return int(self._library.capstan_steps_of_job(self._open.pointer()))
 
     @property
     def learning_rate(self) -> Optional[float]:
@@ -282,12 +271,8 @@ class Job:
 
     @learning_rate.setter
     def learning_rate(self, learning_rate: float) -> None:
-        self._set_learning_rate(-1, learning_rate)
+        self._open.set_learning_rate(-1, learning_rate)
         self._learning_rate = learning_rate
-
-    def _set_learning_rate(self, table: int, learning_rate: float) -> None:
-        _library.check(
-            self._library.capstan_set_learning_rate(self._pointer(), table, learning_rate))
 
     def end_step(self, loss: float = _NOT_KNOWN, samples: int = 0) -> None:
         """Ends a step. Tables that were not pushed in it had no gradient.
@@ -298,7 +283,7 @@ class Job:
         _expect_whole("samples", samples, 2**63)
         for layer in self._shared_layers:
             layer.expect_complete()
-        self._wait_for(self._library.capstan_end_step, loss, int(samples))
+        self._open.wait_for(self._library.capstan_end_step, loss, int(samples))
 
     def finish(self) -> bool:
         """No further step. Waits until all workers have done theirs, which are equally many.
@@ -307,7 +292,7 @@ class Job:
         end waits for its `report`, or its `close`. Else the job has ended.
         """
         is_evaluator = ctypes.c_int32()
-        self._wait_for(self._library.capstan_finish, is_evaluator)
+        self._open.wait_for(self._library.capstan_finish, is_evaluator)
         self._is_finished = True
         self._must_report = bool(is_evaluator.value)
         return self._must_report
@@ -316,18 +301,18 @@ class Job:
                samples: int = 0) -> None:
         """The evaluator's result for the job's summary: accuracy (0 to 1) and mean loss over
         `samples` held-out samples. Waits for the job's end."""
-        self._wait_for(self._library.capstan_report, test_accuracy, test_loss, samples)
+        self._open.wait_for(self._library.capstan_report, test_accuracy, test_loss, samples)
         self._must_report = False
 
     def leave(self) -> None:
         """Leaves the job after the step under way: the others go on, and another process may take
         this one's place. A later call raises LeftJob."""
-        _library.check(self._library.capstan_leave(self._pointer()))
+        _library.check(self._library.capstan_leave(self._open.pointer()))
         self._has_left = True
 
     def fail(self, reason: str) -> None:
         """Ends the whole job with this reason."""
-        handle = self._open_handle()
+        handle = self._open.open_handle()
         self._has_failed = True
         text = reason.encode(errors="replace")
         try:
@@ -341,7 +326,7 @@ class Job:
 
         Arrays that are views of tables stay valid, but no longer change.
         """
-        if self._handle is None:
+        if self._open.handle is None:
             return
         _ending.forget(self)
         try:
@@ -352,7 +337,7 @@ class Job:
                           "after the last step")
         except (_errors.Error, _errors.LeftJob):
             pass  # it has ended already
-        self._handle = None
+        self._open.close()
         for reference in self._at_end:
             call = reference()
             if call is not None:
@@ -362,31 +347,13 @@ class Job:
         """Calls it once the job is closed, if it still lives then."""
         self._at_end.append(call)
 
-    def _open_handle(self) -> _Handle:
-        if self._handle is None:
-            raise _errors.WrongOrder("the job is closed; connect again")
-        return self._handle
-
-    def _pointer(self) -> ctypes.c_void_p:
-        return self._open_handle().pointer
-
     def _has_all_values(self) -> bool:
         """Whether the values of all tables have arrived."""
-        status = self._library.capstan_wait(self._pointer(), -1, 0)
+        status = self._library.capstan_wait(self._open.pointer(), -1, 0)
         if status == _library.TIMEOUT:
             return False
         _library.check(status)
         return True
-
-    def _wait_for(self, function: Callable[..., int], *arguments: object) -> None:
-        """Calls a function that blocks for a while at most, until it is done."""
-        handle = self._open_handle()  # so that no other thread's close frees it during the call
-        status = function(handle.pointer, *arguments, _ending.SLICE_MS)
-        while status == _library.TIMEOUT:
-            self._open_handle()
-            status = function(handle.pointer, *arguments, _ending.SLICE_MS)
-        if status:
-            _library.check(status)
 
 
 def _shape_of(initial: Any) -> tuple[int, ...]:

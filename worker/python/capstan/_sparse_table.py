@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Optional
 
 from capstan import _errors
+from capstan._open_job import OpenJob
 
 if TYPE_CHECKING:
     import numpy
     import numpy.typing
-
-    from capstan._job import Job
 
 
 class SparseTable:
@@ -21,7 +20,7 @@ class SparseTable:
     time uses a table or ends a step. Needs NumPy.
     """
 
-    def __init__(self, job: Job, index: int, name: str, dim: int) -> None:
+    def __init__(self, job: OpenJob, index: int, name: str, dim: int) -> None:
         self.name = name
         self.dim = dim
         self._job = job
@@ -38,7 +37,7 @@ class SparseTable:
         array = self._keys(keys)
         self._begin(array)
         rows = numpy.empty((array.size, self.dim), dtype=numpy.float32)
-        self._job._wait_for(self._job._library.capstan_read_rows, self._index, rows.ctypes.data,
+        self._job.wait_for(self._job.library.capstan_read_rows, self._index, rows.ctypes.data,
                             rows.size)
         return rows.reshape((*numpy.shape(keys), self.dim))
 
@@ -63,7 +62,7 @@ class SparseTable:
                 f"table {self.name}: expected gradients of shape "
                 f"{(*numpy.shape(keys), self.dim)}, got {values.shape}")
         ahead = self._keys([] if next_keys is None else next_keys)
-        self._job._wait_for(self._job._library.capstan_push_rows, self._index, array.ctypes.data,
+        self._job.wait_for(self._job.library.capstan_push_rows, self._index, array.ctypes.data,
                             array.size, values.ctypes.data, ahead.ctypes.data, ahead.size)
 
     @property
@@ -73,11 +72,11 @@ class SparseTable:
 
     @learning_rate.setter
     def learning_rate(self, learning_rate: float) -> None:
-        self._job._set_learning_rate(self._index, learning_rate)
+        self._job.set_learning_rate(self._index, learning_rate)
         self._learning_rate = learning_rate
 
     def _begin(self, keys: numpy.typing.NDArray[numpy.uint64]) -> None:
-        self._job._wait_for(self._job._library.capstan_pull_rows, self._index, keys.ctypes.data,
+        self._job.wait_for(self._job.library.capstan_pull_rows, self._index, keys.ctypes.data,
                             keys.size)
 
     def _keys(self, keys: Any) -> numpy.typing.NDArray[numpy.uint64]:

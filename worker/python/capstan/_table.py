@@ -8,12 +8,11 @@ import threading
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from capstan import _ending, _errors, _library, _memory
+from capstan._open_job import OpenJob
 
 if TYPE_CHECKING:
     import numpy
     import numpy.typing
-
-    from capstan._job import Job
 
 
 class Layer:
@@ -21,7 +20,7 @@ class Layer:
 
     __slots__ = ("index", "tables", "_job", "_given", "_lock")
 
-    def __init__(self, job: Job, index: int) -> None:
+    def __init__(self, job: OpenJob, index: int) -> None:
         self.index = index
         self.tables: list[Table] = []
         self._job = job
@@ -29,16 +28,16 @@ class Layer:
         self._lock = threading.Lock()
 
     def wait(self) -> None:
-        self._job._wait_for(self._job._library.capstan_wait, self.index)
+        self._job.wait_for(self._job.library.capstan_wait, self.index)
 
     def push(self) -> None:
         """The gradients of all its tables are complete."""
-        # Not by _wait_for at first, which takes longer.
+        # Not by wait_for at first, which takes longer.
         job = self._job
-        handle = job._handle
-        push = job._library.capstan_push
+        handle = job.handle
+        push = job.library.capstan_push
         if handle is None or push(handle.pointer, self.index, _ending.SLICE_MS) != _library.OK:
-            job._wait_for(push, self.index)
+            job.wait_for(push, self.index)
 
     def give(self, table: Table) -> None:
         """The table's gradient is complete."""
@@ -72,7 +71,7 @@ class Table:
     the library owns both, until `wait` has returned.
     """
 
-    def __init__(self, job: Job, index: int, name: str, shape: tuple[int, ...],
+    def __init__(self, job: OpenJob, index: int, name: str, shape: tuple[int, ...],
                  layer: Layer) -> None:
         self.name = name
         self.shape = shape
@@ -131,8 +130,8 @@ class Table:
             _memory.copy_to_gpu(memory.pointer, ctypes.addressof(self.values_buffer()),
                                 4 * memory.size, stream or 0)
             return
-        _library.check(self._job._library.capstan_read_values(
-            self._job._pointer(), self._index, memory.pointer, memory.size, memory.dtype))
+        _library.check(self._job.library.capstan_read_values(
+            self._job.pointer(), self._index, memory.pointer, memory.size, memory.dtype))
 
     @property
     def learning_rate(self) -> Optional[float]:
@@ -142,24 +141,24 @@ class Table:
 
     @learning_rate.setter
     def learning_rate(self, learning_rate: float) -> None:
-        self._job._set_learning_rate(self._index, learning_rate)
+        self._job.set_learning_rate(self._index, learning_rate)
         self._learning_rate = learning_rate
 
     def values_buffer(self) -> ctypes.Array[ctypes.c_float]:
         """The memory of `values`, without a wait, for other libraries than NumPy."""
-        return self._buffer(self._job._library.capstan_values)
+        return self._buffer(self._job.library.capstan_values)
 
     def gradient_buffer(self) -> ctypes.Array[ctypes.c_float]:
         """The memory of `gradient`, without a wait, for other libraries than NumPy."""
-        return self._buffer(self._job._library.capstan_gradient)
+        return self._buffer(self._job.library.capstan_gradient)
 
     def _buffer(self, function: Callable[..., Optional[int]]) -> ctypes.Array[ctypes.c_float]:
-        address = function(self._job._pointer(), self._index)
+        address = function(self._job.pointer(), self._index)
         if address is None:
             raise _errors.WrongOrder(
                 f"table {self.name} has no memory before Job.start, nor in a forked child")
         buffer = (ctypes.c_float * math.prod(self.shape)).from_address(address)
-        buffer._handle = self._job._handle  # type: ignore[attr-defined]
+        buffer._handle = self._job.handle  # type: ignore[attr-defined]
         return buffer
 
     def _array(self, buffer: Any) -> numpy.typing.NDArray[numpy.float32]:
@@ -173,8 +172,8 @@ class Table:
             _memory.copy_from_gpu(ctypes.addressof(self.gradient_buffer()), memory.pointer,
                                   4 * memory.size, stream or 0)
             return
-        _library.check(self._job._library.capstan_write_gradient(
-            self._job._pointer(), self._index, memory.pointer, memory.size, memory.dtype))
+        _library.check(self._job.library.capstan_write_gradient(
+            self._job.pointer(), self._index, memory.pointer, memory.size, memory.dtype))
 
     def _memory_of(self, tensor: Any, stream: Optional[int]) -> _memory.Memory:
         memory = _memory.memory_of(tensor, stream)

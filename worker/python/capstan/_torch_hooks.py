@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Mapping, NoReturn, Optional
+from typing import Any, Mapping, NoReturn, Optional, Protocol
 
 import torch
 
 from capstan._errors import WrongOrder
 from capstan._torch_parameter import Parameter
 
-if TYPE_CHECKING:
-    from capstan._torch_trainer import Trainer
-
 _is_compiling: Any = getattr(getattr(torch, "compiler", None), "is_compiling", bool)
+
+
+class HookOwner(Protocol):
+    """The trainer, as far as its hooks call it."""
+
+    def before_forward(self, module: torch.nn.Module, own: list[Parameter]) -> None: ...
 
 
 class Hook:
@@ -21,7 +24,7 @@ class Hook:
     own: the parameters that the module holds itself, by their names in it.
     """
 
-    def __init__(self, trainer: Optional[Trainer], own: Mapping[str, Parameter]) -> None:
+    def __init__(self, trainer: Optional[HookOwner], own: Mapping[str, Parameter]) -> None:
         self._trainer = trainer
         self._names = list(own)
         self._parameters = list(own.values())
@@ -37,7 +40,7 @@ class Hook:
         if self._trainer is not None:
             self._run(self._trainer, *arguments)
 
-    def _run(self, trainer: Trainer, *arguments: Any) -> None:
+    def _run(self, trainer: HookOwner, *arguments: Any) -> None:
         raise NotImplementedError
 
 
@@ -46,11 +49,11 @@ class BeforeForward(Hook):
     def __call__(self, module: Any, *unused: Any) -> None:
         # torch.compile leaves it out: a compiled program waits in ct.step().
         if self._trainer is not None and not _is_compiling():
-            self._trainer._before_forward(module, self._parameters)
+            self._trainer.before_forward(module, self._parameters)
 
 
 class BeforeLoad(Hook):
-    def _run(self, trainer: Trainer, *arguments: Any) -> None:
+    def _run(self, trainer: HookOwner, *arguments: Any) -> None:
         state, prefix = arguments[:2]
         for name, parameter in zip(self._names, self._parameters):
             if prefix + name in state:

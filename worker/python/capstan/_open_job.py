@@ -1,0 +1,56 @@
+"""A job of the C library, as a Job and its tables call it."""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from typing import Callable, Optional
+
+from capstan import _ending, _errors, _library
+
+
+class Handle:
+    """Owns the C library's job. Arrays that are views of its memory keep it alive."""
+
+    def __init__(self, pointer: ctypes.c_void_p) -> None:
+        self.pointer = pointer
+        self._close = weakref.finalize(self, _library.load().capstan_close, pointer)
+
+    def keep_open(self) -> None:
+        """Never closes it: a call goes on in another thread."""
+        self._close.detach()
+
+
+class OpenJob:
+    """The job until it is closed. Any thread may use it."""
+
+    def __init__(self, pointer: ctypes.c_void_p) -> None:
+        self.library = _library.load()
+        self.handle: Optional[Handle] = Handle(pointer)
+
+    def close(self) -> None:
+        """The library's job goes once no array is a view of its memory."""
+        self.handle = None
+
+    def open_handle(self) -> Handle:
+        if self.handle is None:
+            raise _errors.WrongOrder("the job is closed; connect again")
+        return self.handle
+
+    def pointer(self) -> ctypes.c_void_p:
+        return self.open_handle().pointer
+
+    def wait_for(self, function: Callable[..., int], *arguments: object) -> None:
+        """Calls a function that blocks for a while at most, until it is done."""
+        handle = self.open_handle()  # so that no other thread's close frees it during the call
+        status = function(handle.pointer, *arguments, _ending.SLICE_MS)
+        while status == _library.TIMEOUT:
+            self.open_handle()
+            status = function(handle.pointer, *arguments, _ending.SLICE_MS)
+        if status:
+            _library.check(status)
+
+    def set_learning_rate(self, table: int, learning_rate: float) -> None:
+        """Of all tables if `table` is -1."""
+        _library.check(
+            self.library.capstan_set_learning_rate(self.pointer(), table, learning_rate))
