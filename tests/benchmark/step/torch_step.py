@@ -356,7 +356,7 @@ def print_layer_cost(options):
                          "--listen=127.0.0.1:0"])
         job = capstan.connect(address, rank=0)
         trainer = capstan.torch.Trainer(attached, make_optimizer(attached), job)
-        library, job._library = job._library, silent_library(pathlib.Path(name))
+        library, job._open.library = job._open.library, silent_library(pathlib.Path(name))
         trainer.model = attached
         alone = Alone(plain, options)
         x = torch.randn(1, options.width)
@@ -366,7 +366,7 @@ def print_layer_cost(options):
         seconds = statistics.median(differences[WARM_UP:])
         parameters = len(list(attached.parameters()))
         print(f"{1e6 * seconds / parameters:.1f} us for each parameter and step")
-        job._library = library
+        job._open.library = library
         job.fail("all is measured")
         job.close()
 

@@ -118,7 +118,6 @@ class Job:
 
     def __init__(self, open_job: OpenJob) -> None:
         self._open = open_job
-        self._library = open_job.library
         self._layers: dict[int, Layer] = {}
         self._shared_layers: list[Layer] = []  # of several tables
         self._learning_rate: Optional[float] = None
@@ -201,7 +200,7 @@ class Job:
             _expect_optimizer(optimizer)
             fields["optimizer"] = ctypes.pointer(optimizer._as_row_struct())
         number = ctypes.c_int32()
-        _library.check(self._library.capstan_add_sparse_table(
+        _library.check(self._open.library.capstan_add_sparse_table(
             self._open.pointer(), _library.SparseTableStruct(
                 struct_size=ctypes.sizeof(_library.SparseTableStruct), name=_bytes_of(name),
                 layer=index, initial_stddev=stddev, **fields), number))
@@ -227,7 +226,7 @@ class Job:
         if memory is not None:
             fields.update(initial=memory.pointer, initial_dtype=memory.dtype)
         number = ctypes.c_int32()
-        _library.check(self._library.capstan_add_table(
+        _library.check(self._open.library.capstan_add_table(
             self._open.pointer(), _library.TableStruct(
                 struct_size=ctypes.sizeof(_library.TableStruct), name=_bytes_of(name),
                 shape=(ctypes.c_uint64 * len(shape))(*shape), dimensions=len(shape), layer=layer,
@@ -241,27 +240,27 @@ class Job:
         Raises JobFailed, also if the job has no place for this worker, or other workers have other
         tables.
         """
-        self._open.wait_for(self._library.capstan_start)
+        self._open.wait_for(self._open.library.capstan_start)
 
     @property
     def rank(self) -> int:
         """This worker's, from 0. -1 before `start`."""
-        return int(self._library.capstan_rank(self._open.pointer()))
+        return int(self._open.library.capstan_rank(self._open.pointer()))
 
     @property
     def num_workers(self) -> int:
-        return int(self._library.capstan_num_workers(self._open.pointer()))
+        return int(self._open.library.capstan_num_workers(self._open.pointer()))
 
     @property
     def step(self) -> int:
         """The step that comes next. -1 before `start`. The first one is 0, unless the job goes on
         from a checkpoint, or the worker has taken the place of a lost one."""
-        return int(self._library.capstan_step(self._open.pointer()))
+        return int(self._open.library.capstan_step(self._open.pointer()))
 
     @property
     def steps(self) -> int:
         """The number of steps that the job names (--steps). 0: none."""
-        return int(self._library.capstan_steps_of_job(self._open.pointer()))
+        return int(self._open.library.capstan_steps_of_job(self._open.pointer()))
 
     @property
     def learning_rate(self) -> Optional[float]:
@@ -283,7 +282,7 @@ class Job:
         _expect_whole("samples", samples, 2**63)
         for layer in self._shared_layers:
             layer.expect_complete()
-        self._open.wait_for(self._library.capstan_end_step, loss, int(samples))
+        self._open.wait_for(self._open.library.capstan_end_step, loss, int(samples))
 
     def finish(self) -> bool:
         """No further step. Waits until all workers have done theirs, which are equally many.
@@ -292,7 +291,7 @@ class Job:
         end waits for its `report`, or its `close`. Else the job has ended.
         """
         is_evaluator = ctypes.c_int32()
-        self._open.wait_for(self._library.capstan_finish, is_evaluator)
+        self._open.wait_for(self._open.library.capstan_finish, is_evaluator)
         self._is_finished = True
         self._must_report = bool(is_evaluator.value)
         return self._must_report
@@ -301,13 +300,13 @@ class Job:
                samples: int = 0) -> None:
         """The evaluator's result for the job's summary: accuracy (0 to 1) and mean loss over
         `samples` held-out samples. Waits for the job's end."""
-        self._open.wait_for(self._library.capstan_report, test_accuracy, test_loss, samples)
+        self._open.wait_for(self._open.library.capstan_report, test_accuracy, test_loss, samples)
         self._must_report = False
 
     def leave(self) -> None:
         """Leaves the job after the step under way: the others go on, and another process may take
         this one's place. A later call raises LeftJob."""
-        _library.check(self._library.capstan_leave(self._open.pointer()))
+        _library.check(self._open.library.capstan_leave(self._open.pointer()))
         self._has_left = True
 
     def fail(self, reason: str) -> None:
@@ -316,7 +315,7 @@ class Job:
         self._has_failed = True
         text = reason.encode(errors="replace")
         try:
-            _in_thread(lambda: int(self._library.capstan_fail(handle.pointer, text)))
+            _in_thread(lambda: int(self._open.library.capstan_fail(handle.pointer, text)))
         except KeyboardInterrupt:
             handle.keep_open()
             raise
@@ -349,7 +348,7 @@ class Job:
 
     def _has_all_values(self) -> bool:
         """Whether the values of all tables have arrived."""
-        status = self._library.capstan_wait(self._open.pointer(), -1, 0)
+        status = self._open.library.capstan_wait(self._open.pointer(), -1, 0)
         if status == _library.TIMEOUT:
             return False
         _library.check(status)
