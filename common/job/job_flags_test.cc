@@ -46,15 +46,15 @@ TEST(JobFlagsTest, OverridingAFieldKeepsTheOthersOfItsMessage) {
 
 TEST(JobFlagsTest, BoolsMayBeGivenWithoutAValueAndNegated) {
   v1::JobSpec job;
-  Args args = {"--has_header", "--nocheck_finite", "kept"};
+  Args args = {"--has_header", "--noallow_other_bits", "kept"};
   ASSERT_TRUE(ApplyJobFlags(&args, &job).ok());
   EXPECT_TRUE(job.data().has_header());
-  EXPECT_FALSE(job.consistency().check_finite());
+  EXPECT_FALSE(job.membership().allow_other_bits());
   EXPECT_THAT(args, ElementsAre("kept"));
-  args = {"--has_header=false", "--check_finite=true"};
+  args = {"--has_header=false", "--allow_other_bits=true"};
   ASSERT_TRUE(ApplyJobFlags(&args, &job).ok());
   EXPECT_FALSE(job.data().has_header());
-  EXPECT_TRUE(job.consistency().check_finite());
+  EXPECT_TRUE(job.membership().allow_other_bits());
 }
 
 TEST(JobFlagsTest, NegatedFlagThatIsNoBoolIsLeft) {
@@ -195,7 +195,8 @@ std::string Verdict(std::vector<std::string> flags) {
 }
 
 TEST(EffectiveJobTest, DgcHasFlagsOfItsOwn) {
-  const std::vector<std::string> flags = {"--dgc_momentum=0.5", "--field=codec.dgc_clip_norm=2",
+  const std::vector<std::string> flags = {"--field=codec.dgc_momentum=0.5",
+                                          "--field=codec.dgc_clip_norm=2",
                                           "--field=codec.dgc_warmup_steps=7"};
   for (const std::string& flag : flags) {
     EXPECT_EQ(Verdict({"--optimizer=sgd", "--push_codec=topk:0.01", "--dgc", flag}), "");

@@ -34,7 +34,7 @@ TEST(JobHelpTest, EachSettingIsInOneOfBothHelpsWithACommentAndItsDefault) {
 TEST(JobHelpTest, SaysValuesUnitsAndDefaults) {
   EXPECT_THAT(JobFlagsHelp(), HasSubstr("\nOptimizer:\n"));
   EXPECT_THAT(JobFlagsHelp(), HasSubstr("--consistency=bsp|ssp|async\n"));
-  EXPECT_THAT(JobFlagsHelp(), HasSubstr("--[no]check_finite\n"));
+  EXPECT_THAT(JobFlagsHelp(), HasSubstr("--[no]allow_other_bits\n"));
   EXPECT_THAT(JobFlagsHelp(), HasSubstr("Default: momentum."));
   EXPECT_THAT(JobFlagsHelp(), HasSubstr("Default: none."));
   EXPECT_THAT(JobFlagsHelp(), HasSubstr("  --field=FIELD=VALUE\n"));

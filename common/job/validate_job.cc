@@ -143,7 +143,8 @@ void CheckConsistency(const v1::ConsistencySpec& consistency, JobChecker* checke
 
 void CheckDgc(const v1::JobSpec& job, JobChecker* checker) {
   const v1::CodecSpec& codec = job.codec();
-  checker->Expect(IsFraction(codec.dgc_momentum()), "dgc_momentum", "0 or more and less than 1");
+  checker->Expect(IsFraction(codec.dgc_momentum()), "codec.dgc_momentum",
+                  "0 or more and less than 1");
   checker->Expect(codec.dgc_clip_norm() >= 0 && std::isfinite(codec.dgc_clip_norm()),
                   "codec.dgc_clip_norm", "a finite number, 0 or more");
   checker->Expect(codec.dgc_warmup_steps() <= uint64_t{INT64_MAX}, "codec.dgc_warmup_steps",
@@ -153,7 +154,7 @@ void CheckDgc(const v1::JobSpec& job, JobChecker* checker) {
                   "a topk, as in topk:0.001, because of dgc");
   checker->Expect(!HasAutoCodec(codec), "dgc", "off with an auto codec");
   checker->Expect(job.optimizer().type() == v1::OptimizerSpec::SGD, "optimizer",
-                  "sgd, because with dgc the workers compute the momentum (--dgc_momentum)");
+                  "sgd, because with dgc the workers compute the momentum (codec.dgc_momentum)");
 }
 
 absl::Status CheckCodecText(absl::string_view text) {
@@ -183,7 +184,8 @@ void CheckScheduler(const v1::SchedulerSpec& scheduler, JobChecker* checker) {
                       IsIn<uint64_t>(scheduler.slice_bytes(), 64, kMaxSliceBytes),
                   "slice_bytes", "a multiple of 64 from 64 to 64MiB");
   checker->Expect(scheduler.credit_bytes() >= 1, "scheduler.credit_bytes", "1 or more");
-  checker->Expect(!scheduler.tune() || scheduler.policy() != v1::SchedulerSpec::TENSOR_FIFO, "tune",
+  checker->Expect(!scheduler.tune() || scheduler.policy() != v1::SchedulerSpec::TENSOR_FIFO,
+                  "scheduler.tune",
                   "off, because schedule tensor_fifo sends whole tensors of fixed size "
                   "(take priority or slice_fifo)");
 }

@@ -249,8 +249,8 @@ TEST(ValidateJobTest, DgcIsForATopkAndWithoutMomentumOnTheServers) {
             "(codec.push in a job file)");
   EXPECT_EQ(Verdict({"--dgc", "--push_codec=topk:0.001", "--optimizer=momentum"}),
             "--optimizer: expected sgd, because with dgc the workers compute the momentum "
-            "(--dgc_momentum), got momentum (optimizer.type in a job file)");
-  for (const char* bad : {"--dgc_momentum=1", "--dgc_momentum=-0.1",
+            "(codec.dgc_momentum), got momentum (optimizer.type in a job file)");
+  for (const char* bad : {"--field=codec.dgc_momentum=1", "--field=codec.dgc_momentum=-0.1",
                           "--field=codec.dgc_clip_norm=-1", "--field=codec.dgc_clip_norm=inf"}) {
     EXPECT_NE(Verdict({"--dgc", "--push_codec=topk:9", "--optimizer=sgd", bad}), "") << bad;
   }
@@ -269,10 +269,11 @@ TEST(ValidateJobTest, EachTableHasAtMostOneCodec) {
 }
 
 TEST(ValidateJobTest, WholeTensorsCannotBeTuned) {
-  EXPECT_EQ(Verdict({"--tune=on", "--schedule=slice_fifo"}), "");
-  EXPECT_EQ(Verdict({"--tune=on", "--schedule=tensor_fifo"}).rfind("--tune: expected off, ", 0),
+  EXPECT_EQ(Verdict({"--field=scheduler.tune=on", "--schedule=slice_fifo"}), "");
+  EXPECT_EQ(Verdict({"--field=scheduler.tune=on", "--schedule=tensor_fifo"})
+                .rfind("scheduler.tune: expected off, ", 0),
             0u);
-  EXPECT_EQ(Verdict({"--tune=off", "--schedule=tensor_fifo"}), "");
+  EXPECT_EQ(Verdict({"--field=scheduler.tune=off", "--schedule=tensor_fifo"}), "");
 }
 
 TEST(ValidateJobTest, ConsistencyAloneIsCheckedAlike) {

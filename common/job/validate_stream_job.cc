@@ -33,7 +33,7 @@ void CheckModel(const v1::JobSpec& job, JobChecker* checker) {
   checker->Expect(model.embedding_dim() >= 1 && model.embedding_dim() <= 1023, "embedding_dim",
                   "1 to 1023");
   checker->Expect(model.embedding_stddev() > 0 && std::isfinite(model.embedding_stddev()),
-                  "embedding_stddev", "a finite number above 0");
+                  "model.embedding_stddev", "a finite number above 0");
   const v1::RowsSpec& rows = model.rows();
   checker->Expect(rows.admitting_push() >= 1 && rows.admitting_push() <= 255, "admitting_push",
                   "1 to 255");

@@ -105,11 +105,12 @@ TEST(ValidateStreamJobTest, OptimizersAreThoseOfTheTables) {
 TEST(ValidateStreamJobTest, OptionsOfTheModelHaveRanges) {
   EXPECT_EQ(Verdict(kDeepFm, {"--hidden=9", "--embedding_dim=1023", "--admitting_push=255"}), "");
   for (const char* bad :
-       {"embedding_dim=0", "embedding_dim=1024", "embedding_stddev=0", "embedding_stddev=inf",
-        "admitting_push=0", "admitting_push=256", "max_idle_steps=4294967296", "precision=tf32",
-        "data.synthetic_ctr.samples=0", "data.synthetic_ctr.test_samples=0",
-        "data.synthetic_ctr.keys=103", "data.synthetic_ctr.keys=4294967297",
-        "data.synthetic_ctr.zipf_exponent=4.1", "data.synthetic_ctr.zipf_exponent=-1"}) {
+       {"embedding_dim=0", "embedding_dim=1024", "model.embedding_stddev=0",
+        "model.embedding_stddev=inf", "admitting_push=0", "admitting_push=256",
+        "max_idle_steps=4294967296", "precision=tf32", "data.synthetic_ctr.samples=0",
+        "data.synthetic_ctr.test_samples=0", "data.synthetic_ctr.keys=103",
+        "data.synthetic_ctr.keys=4294967297", "data.synthetic_ctr.zipf_exponent=4.1",
+        "data.synthetic_ctr.zipf_exponent=-1"}) {
     const bool is_flag = std::string(bad).find('.') > std::string(bad).find('=');
     const std::string name = std::string(bad).substr(0, std::string(bad).find('='));
     EXPECT_THAT(Verdict(kDeepFm, {(is_flag ? "--" : "--field=") + std::string(bad)}),

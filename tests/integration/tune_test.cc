@@ -34,7 +34,7 @@ class TuneTest : public testing::Test {
 };
 
 TEST_F(TuneTest, ItEndsWithinBoundsTellsWhatItChoseAndKeepsTheBits) {
-  const nlohmann::json tuned = Run("tuned", {"--tune=on", "--steps=3000"});
+  const nlohmann::json tuned = Run("tuned", {"--field=scheduler.tune=on", "--steps=3000"});
   const nlohmann::json plain = Run("plain", {"--steps=3000"});
   EXPECT_EQ(tuned["parameters_xxh3"], plain["parameters_xxh3"]);
   EXPECT_FALSE(plain.contains("tuning"));
@@ -49,9 +49,10 @@ TEST_F(TuneTest, ItEndsWithinBoundsTellsWhatItChoseAndKeepsTheBits) {
 }
 
 TEST_F(TuneTest, WholeTensorsAreRefused) {
-  processes_->Start("run", "deploy/cli/capstan", {"run", "--tune=on", "--schedule=tensor_fifo"});
+  processes_->Start("run", "deploy/cli/capstan",
+                    {"run", "--field=scheduler.tune=on", "--schedule=tensor_fifo"});
   EXPECT_EQ(processes_->WaitForExit("run", absl::Seconds(30)).code, 2);
-  EXPECT_TRUE(absl::StrContains(processes_->Log("run"), "--tune: expected off, because"))
+  EXPECT_TRUE(absl::StrContains(processes_->Log("run"), "scheduler.tune: expected off, because"))
       << processes_->Log("run");
 }
 

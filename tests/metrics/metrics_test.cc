@@ -141,9 +141,9 @@ TEST(MetricsTest, TheCoordinatorsPageIsGoodAtEachTime) {
 
 TEST(MetricsTest, ALossThatIsNotANumberBreaksNoPage) {
   MetricsJob job;
-  job.Start(
-      {"--steps=1000000", "--learning_rate=1e9", "--check_finite=false", "--heartbeat_seconds=0.1"},
-      /*num_servers=*/1, /*num_workers=*/1);
+  job.Start({"--steps=1000000", "--learning_rate=1e9", "--field=consistency.check_finite=false",
+             "--heartbeat_seconds=0.1"},
+            /*num_servers=*/1, /*num_workers=*/1);
   job.ScrapeUntil("worker-0", [](Samples& samples) { return std::isnan(samples["capstan_loss"]); });
   job.ScrapeUntil("coordinator", [](Samples& samples) {
     return std::isnan(samples["capstan_worker_loss{worker=\"0\"}"]);

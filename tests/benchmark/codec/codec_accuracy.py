@@ -34,8 +34,9 @@ CODECS = {
 JOBS = {
     "digits": ["--field=codec.min_bytes=0"],
     "teacher": [
-        "--data_format=synthetic", "--field=data.synthetic.samples=50000", "--field=data.synthetic.features=8",
-        "--field=data.synthetic.teacher_hidden=8", "--field=data.synthetic.classes=2", "--hidden=1024,2000", "--batch_size=32",
+        "--data_format=synthetic", "--field=data.synthetic.samples=50000",
+        "--field=data.synthetic.features=8", "--field=data.synthetic.teacher_hidden=8",
+        "--field=data.synthetic.classes=2", "--hidden=1024,2000", "--batch_size=32",
         "--learning_rate=0.01",
     ],
 }

@@ -125,7 +125,8 @@ set_codec_flags() {
 run_job() {
   set_codec_flags "$3" 0
   cluster_run "${programs}" "${scratch}/job" --model=replay --field=model.replay.layers="${replay}" \
-    --field=model.replay.scale="${scale}" --field=model.replay.compute_seconds="$2" --steps=$((cluster_uncounted_steps + $1)) \
+    --field=model.replay.scale="${scale}" --field=model.replay.compute_seconds="$2" \
+    --steps=$((cluster_uncounted_steps + $1)) \
     "${codec_flags[@]}" "${job_flags[@]}"
   step_s="$(figure median_step_seconds)"
   bytes_ratio=1

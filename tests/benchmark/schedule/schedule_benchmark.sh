@@ -9,8 +9,8 @@
 #   --ratio=X,...      communication / compute of each point; 0.5,0.75,1,1.5,3
 #   --schedules=S,...  the measured ones; tensor_fifo,slice_fifo,priority
 #   --steps=N          measured steps of each, after 3 to warm up; 15
-#   --job_flags=F      more flags of the job; '--slice_bytes=128K --field=scheduler.credit_bytes=1M', for links of 1 or
-#                      2 Gbit/s. '' leaves the job its defaults
+#   --job_flags=F      more flags of the job; '--slice_bytes=128K --field=scheduler.credit_bytes=1M',
+#                      for links of 1 or 2 Gbit/s. '' leaves the job its defaults
 #   --programs=FOLDER  of the programs; bazel-bin
 #   --plan             prints the points without times; measures nothing, and needs no root
 # A point takes 19 times the sum of its step times and some seconds: 40 to 50 s by default.
@@ -98,8 +98,9 @@ cpu_time() {
 measure() {
   local job="${scratch}/job" before pushed expected
   before="$(cpu_time)"
-  cluster_run "${programs}" "${job}" --model=replay --field=model.replay.layers="${replay}" --field=model.replay.scale="${scale}" \
-    --field=model.replay.compute_seconds="$2" --steps=$((cluster_uncounted_steps + steps)) --schedule="$1" "${job_flags[@]}"
+  cluster_run "${programs}" "${job}" --model=replay --field=model.replay.layers="${replay}" \
+    --field=model.replay.scale="${scale}" --field=model.replay.compute_seconds="$2" \
+    --steps=$((cluster_uncounted_steps + steps)) --schedule="$1" "${job_flags[@]}"
   cpu_share="$(awk -v largest="${cpu_share}" '{ share = ($3 - $1) / ($4 - $2)
     printf "%.2f", (share > largest ? share : largest) }' <<<"${before} $(cpu_time)")"
   step_s="$(cluster_figure "${job}" median_step_seconds)"

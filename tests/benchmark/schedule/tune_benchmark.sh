@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Compares the choice of --tune=on with a grid search, on links of a known rate. Runs as root, over
-# TCP (gRPC), in network namespaces. It removes them at the end. The jobs replay a network.
+# Compares the choice of a job with scheduler.tune with a grid search, on links of a known rate. Runs as
+# root, over TCP (gRPC), in network namespaces. It removes them at the end. The jobs replay a network.
 # Usage: tests/benchmark/tune_benchmark.sh [FLAGS]
 #   --model=NAME        vgg16 (default), resnet50, bert_base, bert_large, or a file of layers
 #   --scale=N           tensors have N times fewer elements; 32
@@ -79,13 +79,15 @@ run_job() {
   local steps="$1"
   shift
   cluster_run "${programs}" "${scratch}/job" --model=replay --field=model.replay.layers="${replay}" \
-    --field=model.replay.scale="${scale}" --field=model.replay.compute_seconds="${compute_s}" --steps="${steps}" \
+    --field=model.replay.scale="${scale}" --field=model.replay.compute_seconds="${compute_s}" \
+    --steps="${steps}" \
     --slice_bytes="${slice_bytes}" "$@"
 }
 
 # measure PARTITION CREDIT: sets step_s.
 measure() {
-  run_job $((cluster_uncounted_steps + steps)) --field=scheduler.partition_bytes="$1" --field=scheduler.credit_bytes="$2"
+  run_job $((cluster_uncounted_steps + steps)) --field=scheduler.partition_bytes="$1" \
+    --field=scheduler.credit_bytes="$2"
   step_s="$(cluster_figure "${scratch}/job" median_step_seconds)"
   echo "partition $1, credit $2: ${step_s} s" >&2
 }
@@ -105,7 +107,7 @@ trap 'exit 130' INT TERM HUP
 cluster_create "${gbit}"
 cluster_check "${gbit}" "${scratch}"
 
-run_job "${tune_steps}" --tune=on
+run_job "${tune_steps}" --field=scheduler.tune=on
 tuned_partition="$(chosen partition_bytes)"
 tuned_credit="$(chosen credit_bytes)"
 in_job_s="$(chosen step_seconds)"
