@@ -58,8 +58,8 @@ clang_bazel() {
 
 # What holds and moves a job's bytes, and what reads bytes of others: there sanitizers find most. Whole
 # clusters run under TSan, which sees memory that is used after its end, too.
-sanitized=(//common/{codec,exchange,tensor,wire}/... //server/{checkpoint,shard,sparse}/...
-  //worker/{client,client_api}/... //tests/fuzz/...)
+sanitized=(//common/{codec,exchange,tensor,wire}/... //server/{checkpoint,shard,slice,sparse}/...
+  //worker/{client,client_api,program}/... //tests/fuzz/...)
 
 # With clang, which also checks lock annotations and layers of what it builds.
 asan_tests() { clang_bazel test --config=asan -- "${sanitized[@]}"; }
@@ -79,7 +79,7 @@ threaded_tests() {
   local starters threaded
   starters="$(sources '*.h' '*.cc' | xargs grep --files-with-matches '#include <thread>')"
   threaded="//common/base/... + //common/net/... + //common/scheduler/... + //common/tensor/... + //common/transport/... +
-    //server/coordinator/... + //server/shard/... + //worker/client/... + //worker/client_api/... + //tests/cluster:in_process_cluster_test"
+    //server/coordinator/... + //server/shard/... + //worker/client/... + //worker/program/... + //tests/cluster:in_process_cluster_test"
   # From a file to the program with it: the source of all tests of a package is between them.
   query "tests(rdeps(${threaded}, set(${starters//$'\n'/ }), 3)) except
     attr(tags, '\b(manual|grpc|ucx|gpu|no_sanitizer)\b', ${threaded})"
@@ -123,7 +123,7 @@ layers() {
   found="$(
     query "somepath(//worker/..., //server/...)"
     query "somepath(//server/..., //worker/...)"
-    query "somepath(//server/coordinator/... except tests(//server/coordinator/...), //server/shard/...)"
+    query "somepath(//server/coordinator/... except tests(//server/coordinator/...), //server/shard/... + //server/slice/...)"
     reached_beyond //common/... "common|proto|third_party"
     # Tests of kernels, and their benchmark, compare with the codecs of the CPU.
     reached_beyond //kernels/... "kernels|common/(base|codec|tensor)|tests/cuda_emulator|third_party"

@@ -230,7 +230,7 @@ std::string Help() {
 absl::Status ParseFlags(Args args) {
   v1::JobSpec unused;
   RETURN_IF_ERROR(ApplyJobFlags(&args, &unused));
-  RETURN_IF_ERROR(ParseProgramFlags(std::move(args), JobFlagNames()));
+  RETURN_IF_ERROR(ParseProgramFlags(std::move(args), JobFlagSpellings()));
   return SetLogFormat(absl::GetFlag(FLAGS_log_format));
 }
 

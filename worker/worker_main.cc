@@ -19,10 +19,10 @@
 #include "kernels/gemm.h"
 #include "proto/job.pb.h"
 #include "worker/engine/device_name.h"
+#include "worker/models/sparse_training/prepare_stream_job.h"
 #include "worker/runtime/job_setup.h"
 #include "worker/runtime/make_engine.h"
 #include "worker/runtime/worker_process.h"
-#include "worker/sparse_training/prepare_stream_job.h"
 
 ABSL_FLAG(std::string, coordinator, "", "Address of the job's coordinator. Required.");
 ABSL_FLAG(double, rpc_deadline_seconds, 30,

@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 
 namespace capstan {
@@ -42,6 +43,17 @@ bool AreInitials(absl::string_view word, absl::string_view name) {
   return initials.size() >= 2 && word == initials;
 }
 
+// Whether the word is the end of a path with dots, such as "max_rows" of "model.rows.max_rows", or
+// an end with "_" for a dot.
+bool IsEnd(absl::string_view word, absl::string_view path) {
+  if (word.size() < 4 || word.size() >= path.size()) return false;
+  const char before = path[path.size() - word.size() - 1];
+  const absl::string_view end = path.substr(path.size() - word.size());
+  const bool begins_there =
+      before == '.' || before == '=' || (before == '_' && absl::StrContains(end, '.'));
+  return begins_there && absl::StrReplaceAll(end, {{".", "_"}}) == word;
+}
+
 }  // namespace
 
 std::string DidYouMean(absl::string_view word, const std::vector<std::string>& names,
@@ -55,9 +67,10 @@ std::string DidYouMean(absl::string_view word, const std::vector<std::string>& n
       nearest = &name;
       break;
     }
-    // "worker" for "workers_per_node" is nearer than the number of missing characters.
+    // "worker" for "workers_per_node" is nearer than the number of missing characters, and
+    // "max_rows" for "model.rows.max_rows" nearest.
     const bool is_beginning = word.size() >= 4 && absl::StartsWith(name, word);
-    const size_t distance = is_beginning ? 1 : Distance(word, name);
+    const size_t distance = IsEnd(word, name) ? 0 : is_beginning ? 1 : Distance(word, name);
     if (distance >= least) continue;
     least = distance;
     nearest = &name;

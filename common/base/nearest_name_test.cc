@@ -21,6 +21,21 @@ TEST(DidYouMeanTest, NamesTheNearest) {
       << "two letters have changed places";
 }
 
+TEST(DidYouMeanTest, TheEndOfAPathIsNearest) {
+  const std::vector<std::string> names = {"registration_seconds",
+                                          "momentum",
+                                          "field=limits.registrations_per_second",
+                                          "field=codec.dgc_momentum",
+                                          "field=codec.min_bytes",
+                                          "field=data.synthetic_ctr.samples"};
+  EXPECT_EQ(DidYouMean("registrations_per_second", names, "--"),
+            " (did you mean --field=limits.registrations_per_second?)");
+  EXPECT_EQ(DidYouMean("dgc_momentum", names), " (did you mean field=codec.dgc_momentum?)");
+  EXPECT_EQ(DidYouMean("codec_min_bytes", names), " (did you mean field=codec.min_bytes?)");
+  EXPECT_EQ(DidYouMean("ctr_samples", names), " (did you mean field=data.synthetic_ctr.samples?)");
+  EXPECT_EQ(DidYouMean("bytes", names), "");  // of a word, not of the path
+}
+
 TEST(DidYouMeanTest, NamesNoneThatIsUnlike) {
   for (const char* word : {"", "x", "epochs", "verbosity", "a_name_of_something_else"}) {
     EXPECT_EQ(DidYouMean(word, kNames), "") << word;

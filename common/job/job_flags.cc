@@ -213,6 +213,14 @@ std::vector<std::string> JobFlagNames() {
   return names;
 }
 
+std::vector<std::string> JobFlagSpellings() {
+  std::vector<std::string> spellings = JobFlagNames();
+  for (const JobSetting& setting : JobSettings()) {
+    if (setting.flag.empty()) spellings.push_back(absl::StrCat(kFieldFlag, "=", setting.path));
+  }
+  return spellings;
+}
+
 absl::StatusOr<v1::JobSpec> EffectiveJob(const std::string& file, std::vector<std::string> args) {
   v1::JobSpec job;
   if (!file.empty()) {

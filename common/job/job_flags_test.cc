@@ -170,6 +170,8 @@ TEST(JobFlagsTest, AFieldThatIsNoneIsRefusedWithTheNearestOne) {
       {"--field=limit.message_bytes=1",
        "expected a field of a job, got \"limit.message_bytes\" (did "
        "you mean limits.message_bytes?); capstan help fields"},
+      {"--field=message_bytes=1", "(did you mean limits.message_bytes?)"},
+      {"--field=learning_rate=1", "(did you mean optimizer.learning_rate?)"},
       {"--field=limits=1", "expected a field of a job, got \"limits\""},
       {"--field=limits.message_bytes",
        "expected FIELD=VALUE, such as limits.message_bytes=32M; got"},

@@ -54,7 +54,8 @@ std::map<std::string, std::string> ReadComments() {
   for (const SourceCodeInfo::Location& place : file.source_code_info().location()) {
     std::string comment = place.leading_comments();
     absl::RemoveExtraAsciiWhitespace(&comment);
-    if (!comment.empty()) comments[NameAt(place, file)] = std::move(comment);
+    const std::string name = NameAt(place, file);
+    if (!name.empty() && !comment.empty()) comments[name] = std::move(comment);
   }
   return comments;
 }
@@ -76,7 +77,7 @@ std::string HelpOn(const JobSetting& setting) {
     if (comment.empty()) continue;
     values.push_back(absl::StrCat(absl::AsciiStrToLower(value.name()), ": ", comment));
   }
-  if (!values.empty()) absl::StrAppend(&help, " ", absl::StrJoin(values, "; "), ".");
+  if (!values.empty()) absl::StrAppend(&help, " ", absl::StrJoin(values, ". "), ".");
   v1::JobSpec defaults;
   const std::string standard = SettingText(setting, &defaults);
   return absl::StrCat(help, " Default: ", standard.empty() ? "none" : standard, ".");

@@ -182,9 +182,10 @@ absl::Status GrpcCoordinatorClient::ErrorOf(const grpc::Status& status, const ab
     // The caller waits for the end of the coordinator's own errors with this code.
     case absl::StatusCode::kResourceExhausted:
       if (!absl::StrContains(error.message(), "message larger than max")) return error;
-      return absl::InvalidArgumentError(absl::StrCat(
-          error.message(),
-          "; a model with many tables needs a job with a larger --field=limits.message_bytes: start it again"));
+      return absl::InvalidArgumentError(
+          absl::StrCat(error.message(),
+                       "; a model with many tables needs a job with a larger limits.message_bytes: "
+                       "start it again with --field=limits.message_bytes=64M"));
     default:
       return error;
   }

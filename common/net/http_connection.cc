@@ -1,6 +1,7 @@
 #include "common/net/http_connection.h"
 
 #include <openssl/err.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -8,6 +9,12 @@
 #include <utility>
 
 namespace capstan {
+namespace {
+
+// Of TLS, one after the other; an honest client sends one or two.
+constexpr int kMostEmptyRecords = 16;
+
+}  // namespace
 
 HttpConnection::HttpConnection(int socket, SslPointer tls) : socket_(socket), tls_(std::move(tls)) {
   if (tls_ != nullptr) SSL_set_fd(tls_.get(), socket_);
@@ -29,10 +36,20 @@ ssize_t HttpConnection::SocketResult(ssize_t result) {
   return result < 0 && errno == EAGAIN ? 0 : -1;
 }
 
+bool HttpConnection::HasUnreadBytes() const {
+  int bytes = 0;
+  return SSL_has_pending(tls_.get()) == 1 || (ioctl(socket_, FIONREAD, &bytes) == 0 && bytes > 0);
+}
+
 ssize_t HttpConnection::Read(char* bytes, size_t size) {
   if (tls_ == nullptr) return SocketResult(recv(socket_, bytes, size, 0));
-  ERR_clear_error();
-  return TlsResult(SSL_read(tls_.get(), bytes, static_cast<int>(size)));
+  // A client may send records without bytes for ever, such as KeyUpdate.
+  for (int i = 0; i < kMostEmptyRecords; ++i) {
+    ERR_clear_error();
+    const ssize_t result = TlsResult(SSL_read(tls_.get(), bytes, static_cast<int>(size)));
+    if (result != 0 || !HasUnreadBytes()) return result;
+  }
+  return -1;
 }
 
 ssize_t HttpConnection::Write(absl::string_view bytes) {

@@ -6,7 +6,7 @@
 #include <cstddef>
 
 #include "absl/strings/string_view.h"
-#include "common/transport/trust/openssl_objects.h"
+#include "common/trust/openssl_objects.h"
 
 namespace capstan {
 
@@ -32,6 +32,8 @@ class HttpConnection {
   // What Read and Write return for the result of a call.
   ssize_t TlsResult(int result) const;
   static ssize_t SocketResult(ssize_t result);
+  // Of TLS. Then no event follows for those bytes.
+  bool HasUnreadBytes() const;
 
   const int socket_;
   const SslPointer tls_;

@@ -1,11 +1,18 @@
 #include "common/net/http_connection.h"
 
 #include <gtest/gtest.h>
+#include <openssl/ssl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <memory>
+#include <optional>
 #include <string>
+
+#include "common/net/server_tls.h"
+#include "common/net/test_tls_keys.h"
+#include "common/trust/job_keys.h"
+#include "common/trust/openssl_objects.h"
 
 namespace capstan {
 namespace {
@@ -64,6 +71,44 @@ TEST_F(HttpConnectionTest, AfterItsEndTheClientMayStillSend) {
   EXPECT_EQ(recv(client_, bytes_, sizeof(bytes_), 0), 0);
   Send("text");
   EXPECT_EQ(connection_->Read(bytes_, sizeof(bytes_)), 4);
+}
+
+// The same over TLS 1.3, after the handshake.
+class TlsConnectionTest : public HttpConnectionTest {
+ protected:
+  void SetUp() override {
+    const int socket = dup(connection_->socket());
+    connection_ = std::make_unique<HttpConnection>(socket, server_.NewConnection());
+    ASSERT_NE(tls_, nullptr);
+    SSL_set_fd(tls_.get(), client_);
+    while (SSL_connect(tls_.get()) != 1) ASSERT_EQ(connection_->Read(bytes_, sizeof(bytes_)), 0);
+    ASSERT_EQ(connection_->Read(bytes_, sizeof(bytes_)), 0);
+  }
+  void UpdateKeys(int times) {
+    for (int i = 0; i < times; ++i) {
+      ASSERT_EQ(SSL_key_update(tls_.get(), SSL_KEY_UPDATE_NOT_REQUESTED), 1);
+      ASSERT_EQ(SSL_do_handshake(tls_.get()), 1);
+    }
+  }
+
+  ServerTls server_{"--flag",
+                    [keys = MakeTlsKeys("host")] { return std::optional<TlsKeys>(keys); }};
+  const SslContextPointer context_{SSL_CTX_new(TLS_client_method())};
+  const SslPointer tls_{SSL_new(context_.get())};
+};
+
+TEST_F(TlsConnectionTest, ReadsWhatComesBehindRecordsWithoutBytes) {
+  UpdateKeys(3);
+  ASSERT_EQ(SSL_write(tls_.get(), "text", 4), 4);
+  EXPECT_EQ(connection_->Read(bytes_, sizeof(bytes_)), 4);
+  UpdateKeys(3);
+  EXPECT_EQ(connection_->Read(bytes_, sizeof(bytes_)), 0);
+}
+
+TEST_F(TlsConnectionTest, ManyRecordsWithoutBytesEndIt) {
+  UpdateKeys(40);
+  ASSERT_EQ(SSL_write(tls_.get(), "text", 4), 4);
+  EXPECT_LT(connection_->Read(bytes_, sizeof(bytes_)), 0);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "common/net/http_listener.h"
 
+#include <glog/logging.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -45,8 +46,14 @@ absl::StatusOr<std::unique_ptr<HttpListener>> HttpListener::Start(Options option
   ASSIGN_OR_RETURN(const ListenAddress wanted, ParseListenAddress(options.flag, options.listen));
   const ListeningSocket listening = ListenAt(wanted);
   if (listening.socket < 0) return CannotListen(options.flag, options.listen);
-  return std::unique_ptr<HttpListener>(new HttpListener(
+  auto listener = std::unique_ptr<HttpListener>(new HttpListener(
       std::move(options), listening.socket, absl::StrCat(wanted.host, ":", listening.port)));
+  if (listener->events_ < 0 || listener->wake_ < 0) {
+    return absl::UnavailableError(absl::StrCat(
+        listener->options_.flag, ": expected a free file descriptor; raise the limit (ulimit -n)"));
+  }
+  listener->Begin();
+  return listener;
 }
 
 HttpListener::HttpListener(Options options, int listener, std::string address)
@@ -54,7 +61,9 @@ HttpListener::HttpListener(Options options, int listener, std::string address)
       listener_(listener),
       address_(std::move(address)),
       events_(epoll_create1(EPOLL_CLOEXEC)),
-      wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+      wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+
+void HttpListener::Begin() {
   if (options_.tls != nullptr) tls_ = std::make_unique<ServerTls>(options_.flag, options_.tls);
   if (options_.answer_threads > 0) {
     answerers_ = std::make_unique<BackgroundThreads>(options_.clock, options_.answer_threads);
@@ -68,10 +77,14 @@ HttpListener::~HttpListener() {
     MutexLock lock(&mu_);
     is_stopping_ = true;
   }
-  eventfd_write(wake_, 1);
-  thread_.join();
+  if (thread_.joinable()) {
+    eventfd_write(wake_, 1);
+    thread_.join();
+  }
   answerers_ = nullptr;
-  for (const int fd : {listener_, events_, wake_}) close(fd);
+  for (const int fd : {listener_, events_, wake_}) {
+    if (fd >= 0) close(fd);
+  }
 }
 
 void HttpListener::Watch(int fd, uint32_t event_kinds) {
@@ -104,10 +117,11 @@ int HttpListener::Accept() {
     const bool is_idle = errno == EAGAIN && connections_.empty();
     return is_idle ? kUntilAnEvent : kTickMilliseconds;
   }
-  SslPointer tls = tls_ == nullptr ? nullptr : tls_->NewConnection();
+  const bool has_room = MakeRoom();
+  SslPointer tls = tls_ == nullptr || !has_room ? nullptr : tls_->NewConnection();
   const bool has_keys = tls_ == nullptr || tls != nullptr;
   auto stream = std::make_unique<HttpConnection>(socket, std::move(tls));
-  if (!has_keys || !MakeRoom()) return kNow;
+  if (!has_keys || !has_room) return kNow;
   setsockopt(socket, SOL_SOCKET, SO_RCVBUF, &kSocketBytes, sizeof(kSocketBytes));
   Connection& connection = connections_[socket];
   connection.stream = std::move(stream);
@@ -146,6 +160,7 @@ bool HttpListener::TakeAnswers() {
   for (MadeAnswer& answer : made) {
     // It is there: nothing closes a connection while its answer is made.
     const auto connection = connections_.find(answer.socket);
+    CHECK(connection != connections_.end());
     connection->second.is_answering = false;
     connection->second.answer = std::move(answer.text);
     connection->second.deadline = options_.clock->Now() + kAnswerTime;
@@ -171,6 +186,7 @@ bool HttpListener::Send(Connection& connection) {
   if (connection.is_last) {
     // Closing with unread bytes resets the connection. Then the client may lose the answer. So this
     // side reads to the client's end.
+    connection.deadline = std::min(connection.deadline, options_.clock->Now() + kEndTime);
     connection.stream->End();
   } else {
     connection.deadline = options_.clock->Now() + kRequestTime;
@@ -183,7 +199,7 @@ bool HttpListener::Read(Connection& connection) {
   while (connection.answer.empty() && !connection.is_answering) {
     std::optional<ReceivedRequest> request = ReadRequest(connection.received);
     if (request.has_value()) {
-      Answer(connection, *std::move(request));
+      BeginAnswer(connection, *std::move(request));
       continue;
     }
     const ssize_t size = connection.stream->Read(bytes, sizeof(bytes));
@@ -198,26 +214,26 @@ bool HttpListener::Read(Connection& connection) {
   return true;
 }
 
-void HttpListener::Answer(Connection& connection, ReceivedRequest received) {
+void HttpListener::BeginAnswer(Connection& connection, ReceivedRequest received) {
   const bool is_full = connections_.size() >= kMaxConnections;
   connection.is_last = received.is_last || is_full || !options_.keeps_connections;
   connection.received.erase(0, connection.is_last ? connection.received.npos : received.size);
   connection.is_answering = true;
   connection.deadline = absl::InfiniteFuture();
-  const auto answer = [this, received = std::move(received), is_last = connection.is_last,
-                       socket = connection.stream->socket()] {
+  const auto make = [this, received = std::move(received), is_last = connection.is_last,
+                     socket = connection.stream->socket()] {
     const HttpRequest& request = received.request;
-    const HttpAnswer answer =
+    const HttpAnswer made =
         received.refusal.has_value() ? *received.refusal : options_.answer(request);
-    std::string text = AnswerText(answer, /*has_body=*/request.method != "HEAD", is_last);
+    std::string text = AnswerText(made, /*has_body=*/request.method != "HEAD", is_last);
     {
       MutexLock lock(&mu_);
       made_.push_back({socket, std::move(text)});
     }
     eventfd_write(wake_, 1);
   };
-  if (answerers_ == nullptr) return answer();
-  answerers_->Add(answer);
+  if (answerers_ == nullptr) return make();
+  answerers_->Add(make);
 }
 
 }  // namespace capstan

@@ -20,13 +20,14 @@
 #include "common/net/http_connection.h"
 #include "common/net/http_text.h"
 #include "common/net/server_tls.h"
-#include "common/transport/trust/job_keys.h"
+#include "common/trust/job_keys.h"
 
 namespace capstan {
 
 // A port for HTTP/1, over TLS if there are keys. One thread reads and writes, and waits for no
 // client. Strangers may reach the port, so everything has a bound: the number of connections, the
-// time of each request and answer, and the bytes of a request (http_text.h).
+// time of each request and of sending each answer, and the bytes of a request (http_text.h). How
+// long an answer is made has none. Any thread may make and end it.
 class HttpListener {
  public:
   struct Options {
@@ -39,7 +40,7 @@ class HttpListener {
     size_t answer_threads = 0;
     // Whether a connection may have one request after the other.
     bool keeps_connections = false;
-    // Keys for TLS, asked for at each connection. Null: plaintext.
+    // Keys for TLS, asked for at each connection; quick. Null: plaintext.
     std::function<std::optional<TlsKeys>()> tls;
   };
 
@@ -48,8 +49,10 @@ class HttpListener {
   static constexpr size_t kMaxConnections = 64;
   // From the begin of a connection, or from its last answer, to the end of a request.
   static constexpr absl::Duration kRequestTime = absl::Seconds(5);
-  // From the begin of an answer until the client has it all and has ended the connection, too.
+  // From the begin of an answer until all of it is sent.
   static constexpr absl::Duration kAnswerTime = absl::Seconds(10);
+  // From there until the client has ended the connection, too.
+  static constexpr absl::Duration kEndTime = absl::Seconds(1);
 
   // INVALID_ARGUMENT: `listen` is malformed. UNAVAILABLE: the port is in use, or the host is not of
   // this machine. Both name the flag.
@@ -82,6 +85,7 @@ class HttpListener {
 
   HttpListener(Options options, int listener, std::string address);
 
+  void Begin();
   void Watch(int fd, uint32_t event_kinds);
   void Run();
   // Accepts one connection. Returns the timeout of the next epoll_wait, in milliseconds.
@@ -96,7 +100,7 @@ class HttpListener {
   // Both return false if the connection is over.
   bool Send(Connection& connection);
   bool Read(Connection& connection);
-  void Answer(Connection& connection, ReceivedRequest request);
+  void BeginAnswer(Connection& connection, ReceivedRequest received);
 
   const Options options_;
   const int listener_;

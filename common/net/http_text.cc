@@ -45,6 +45,28 @@ struct Headers {
   bool has_form = false;
 };
 
+// What RFC 9110 calls the status. Programs do not read it.
+absl::string_view Phrase(int status) {
+  switch (status) {
+    case 303:
+      return "See Other";
+    case 400:
+      return "Bad Request";
+    case 401:
+      return "Unauthorized";
+    case 403:
+      return "Forbidden";
+    case 404:
+      return "Not Found";
+    case 405:
+      return "Method Not Allowed";
+    case 503:
+      return "Service Unavailable";
+    default:
+      return status < 400 ? "OK" : "Refused";
+  }
+}
+
 HttpAnswer Refusal(int status, absl::string_view text) {
   HttpAnswer answer;
   answer.status = status;
@@ -54,7 +76,8 @@ HttpAnswer Refusal(int status, absl::string_view text) {
 
 std::optional<HttpAnswer> ParseRequestLine(absl::string_view line, ReceivedRequest& parsed) {
   const std::vector<absl::string_view> parts = absl::StrSplit(line, ' ');
-  if (parts.size() != 3 || !IsToken(parts[0]) || !absl::StartsWith(parts[2], "HTTP/1.")) {
+  if (parts.size() != 3 || !IsToken(parts[0]) ||
+      (parts[2] != "HTTP/1.0" && parts[2] != "HTTP/1.1")) {
     return Refusal(400, "expected a request of HTTP/1");
   }
   if (parts[1].size() > kMaxTargetBytes) return Refusal(414, "expected a shorter address");
@@ -153,13 +176,17 @@ std::map<std::string, std::string> ParseForm(absl::string_view body) {
 // is needed.
 size_t HeadBytes(absl::string_view received) {
   received = received.substr(0, kMaxHeadBytes);
-  for (size_t size = 1; size <= received.size(); ++size) {
-    const absl::string_view head = received.substr(0, size);
-    const char last = head.back();
-    // What is no text may have no end, such as the greeting of TLS.
-    if (absl::ascii_iscntrl(last) && last != '\r' && last != '\n') return size;
-    if (absl::EndsWith(head, "\n\r\n") || absl::EndsWith(head, "\n\n")) return size;
-  }
+  const auto end_of = [received](absl::string_view text) {
+    const size_t found = received.find(text);
+    return found == received.npos ? received.npos : found + text.size();
+  };
+  // What is no text may have no end, such as the greeting of TLS.
+  const auto unprintable = std::find_if(received.begin(), received.end(), [](char c) {
+    return absl::ascii_iscntrl(c) && c != '\r' && c != '\n' && c != '\t';
+  });
+  const size_t text_bytes = unprintable - received.begin();
+  const size_t bytes = std::min({end_of("\n\r\n"), end_of("\n\n"), text_bytes + 1});
+  if (bytes <= received.size()) return bytes;
   return received.size() < kMaxHeadBytes ? 0 : kMaxHeadBytes;
 }
 
@@ -175,7 +202,8 @@ std::optional<HttpAnswer> ParseHead(absl::string_view head, Headers& headers,
   }
   const std::vector<absl::string_view> lines = absl::StrSplit(head, has_returns ? "\r\n" : "\n");
   for (const absl::string_view line : lines) {
-    if (std::any_of(line.begin(), line.end(), absl::ascii_iscntrl)) {
+    if (std::any_of(line.begin(), line.end(),
+                    [](char c) { return absl::ascii_iscntrl(c) && c != '\t'; })) {
       return Refusal(400, "expected no control characters");
     }
   }
@@ -200,13 +228,15 @@ std::optional<ReceivedRequest> ReadRequest(absl::string_view received) {
   parsed.is_last = parsed.is_last || parsed.refusal.has_value();
   parsed.size = head_bytes + (parsed.refusal.has_value() ? 0 : headers.body_bytes);
   if (received.size() < parsed.size) return std::nullopt;
-  parsed.request.fields = ParseForm(received.substr(head_bytes, headers.body_bytes));
+  if (!parsed.refusal.has_value()) {
+    parsed.request.fields = ParseForm(received.substr(head_bytes, headers.body_bytes));
+  }
   return parsed;
 }
 
 std::string AnswerText(const HttpAnswer& answer, bool has_body, bool is_last) {
   std::string text =
-      absl::StrCat("HTTP/1.1 ", answer.status, answer.status < 400 ? " OK" : " Refused",
+      absl::StrCat("HTTP/1.1 ", answer.status, " ", Phrase(answer.status),
                    "\r\nContent-Type: ", answer.content_type,
                    "\r\nContent-Length: ", answer.body.size(), "\r\nCache-Control: no-store\r\n");
   for (const auto& [name, value] : answer.headers)

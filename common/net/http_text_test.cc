@@ -89,7 +89,7 @@ TEST(HttpTextTest, AnAnswerHasItsHeadersAndItsLength) {
             "HTTP/1.1 200 OK\r\nContent-Type: text/css\r\nContent-Length: 4\r\n"
             "Cache-Control: no-store\r\nA: b\r\n\r\nbody");
   EXPECT_EQ(AnswerText({404, "text/css", "no"}, false, true),
-            "HTTP/1.1 404 Refused\r\nContent-Type: text/css\r\nContent-Length: 2\r\n"
+            "HTTP/1.1 404 Not Found\r\nContent-Type: text/css\r\nContent-Length: 2\r\n"
             "Cache-Control: no-store\r\nConnection: close\r\n\r\n");
 }
 

@@ -43,6 +43,8 @@ absl::StatusOr<SslContextPointer> MakeServerContext(const TlsKeys& keys) {
   SSL_CTX_set_mode(context.get(), SSL_MODE_ENABLE_PARTIAL_WRITE |
                                       SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                                       SSL_MODE_RELEASE_BUFFERS);
+  // One call then takes one record without bytes at most (HttpConnection::Read counts them).
+  SSL_CTX_clear_mode(context.get(), SSL_MODE_AUTO_RETRY);
   return context;
 }
 

@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
-#include "common/transport/trust/job_keys.h"
-#include "common/transport/trust/openssl_objects.h"
+#include "common/trust/job_keys.h"
+#include "common/trust/openssl_objects.h"
 
 namespace capstan {
 

@@ -5,8 +5,8 @@
 
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "common/transport/trust/job_keys.h"
-#include "common/transport/trust/make_keys.h"
+#include "common/trust/job_keys.h"
+#include "common/trust/make_keys.h"
 
 namespace capstan {
 

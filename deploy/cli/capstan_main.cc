@@ -33,13 +33,13 @@
 #include "deploy/cli/command_line.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/help_topics.h"
-#include "deploy/cli/job/local_job.h"
-#include "deploy/cli/job/rendezvous.h"
-#include "deploy/cli/job/terminal.h"
 #include "deploy/cli/keys/keys_command.h"
 #include "deploy/cli/keys/keys_request.h"
 #include "deploy/cli/read_run_options.h"
 #include "deploy/cli/report/run_report.h"
+#include "deploy/launch/local_job.h"
+#include "deploy/launch/rendezvous.h"
+#include "deploy/launch/terminal.h"
 
 namespace capstan {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "common/base/program.h"
-#include "deploy/cli/job/child_process.h"
+#include "deploy/launch/child_process.h"
 
 namespace capstan {
 namespace {

@@ -3,7 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/job/job_help.h"
-#include "common/transport/trust/call_rights.h"
+#include "common/trust/call_rights.h"
 #include "deploy/cli/command_flags.h"
 #include "deploy/cli/help_topics.h"
 
@@ -75,8 +75,8 @@ warns of a training that has failed; the exit code is still 0. Ctrl-C ends all p
 )",
                       CommandFlagsHelp(RunFlags()), R"(
 Each of the following flags overrides one field of the job. Sizes in bytes may end in K, M or G (KiB,
-MiB, GiB). Lists have commas. A flag without effect, such as --beta1 with --optimizer=sgd, is refused; a
-job file may contain such a field.
+MiB, GiB). Lists have commas. Relative paths count from the current folder. A flag without effect, such
+as --beta1 with --optimizer=sgd, is refused; a job file may contain such a field.
 
 )",
                       JobFlagsHelp(), R"(

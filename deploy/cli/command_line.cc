@@ -26,7 +26,7 @@ std::vector<std::string> NearNames(absl::Span<const CommandFlag> flags, bool tak
   std::vector<std::string> names;
   for (const CommandFlag& flag : flags) names.emplace_back(flag.name);
   if (!takes_job_flags) return names;
-  const std::vector<std::string> of_job = JobFlagNames();
+  const std::vector<std::string> of_job = JobFlagSpellings();
   names.insert(names.end(), of_job.begin(), of_job.end());
   return names;
 }

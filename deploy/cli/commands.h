@@ -15,11 +15,11 @@
 #include "absl/time/time.h"
 #include "common/base/clock.h"
 #include "common/transport/grpc/grpc_security.h"
-#include "deploy/cli/hosts/host_list.h"
-#include "deploy/cli/job/rendezvous.h"
-#include "deploy/cli/job/terminal.h"
-#include "deploy/cli/job/worker_program.h"
 #include "deploy/cli/text/progress_lines.h"
+#include "deploy/launch/hosts/host_list.h"
+#include "deploy/launch/rendezvous.h"
+#include "deploy/launch/terminal.h"
+#include "deploy/launch/worker_program.h"
 #include "proto/coordinator_service.pb.h"
 
 namespace capstan {

@@ -26,14 +26,14 @@
 #include "worker/dataset/load_data.h"
 #include "worker/dataset/sparse/sample_stream.h"
 #include "worker/dataset/sparse/sparse_batch.h"
-#include "worker/sparse_training/evaluate_stream.h"
-#include "worker/sparse_training/make_sparse_model.h"
-#include "worker/sparse_training/sparse_model.h"
-#include "worker/sparse_training/stream_data.h"
-#include "worker/training/evaluate.h"
-#include "worker/training/gathered_batch.h"
-#include "worker/training/make_model.h"
-#include "worker/training/model_on_cpu.h"
+#include "worker/models/sparse_training/evaluate_stream.h"
+#include "worker/models/sparse_training/make_sparse_model.h"
+#include "worker/models/sparse_training/sparse_model.h"
+#include "worker/models/sparse_training/stream_data.h"
+#include "worker/models/training/evaluate.h"
+#include "worker/models/training/gathered_batch.h"
+#include "worker/models/training/make_model.h"
+#include "worker/models/training/model_on_cpu.h"
 
 namespace capstan {
 namespace {

@@ -22,7 +22,7 @@
 #include "server/checkpoint/checkpoint_folder.h"
 #include "server/checkpoint/manifest.h"
 #include "server/checkpoint/shard_storage.h"
-#include "server/shard/shard_snapshot.h"
+#include "server/slice/shard_snapshot.h"
 
 namespace capstan {
 namespace {

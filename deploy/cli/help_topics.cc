@@ -16,7 +16,7 @@ in protobuf's text format. A field that is left out has its default, so a short 
   training { batch_size: 32 epochs: 60 }
   optimizer { type: MOMENTUM learning_rate: 0.05 momentum: 0.9 }
 
-Most fields have a flag, which overrides them. Without a file, the built-in job trains on
+Most fields have a flag, which overrides the field. Without a file, the built-in job trains on
 handwritten digits. Relative paths of data in a file count from the file's folder; in a flag they
 count from the current folder.
 
@@ -38,7 +38,7 @@ Few jobs need these fields, so they have no flag. A job file sets them as any ot
   limits { message_bytes: 33554432 }
 
 On the command line, --field=FIELD=VALUE sets any field of a job, also one that has a flag. It may
-be given several times, to all commands that take the flags of a job.
+be given several times, to all commands that take the flags of a job. Sizes may end in K, M or G.
 
   capstan run --field=limits.message_bytes=32M --field=scheduler.credit_bytes=8M
 

@@ -3,7 +3,7 @@
 
 #include "absl/status/status.h"
 #include "deploy/cli/commands.h"
-#include "deploy/cli/job/rendezvous.h"
+#include "deploy/launch/rendezvous.h"
 
 namespace capstan {
 

@@ -10,9 +10,9 @@
 #include "deploy/cli/cli_help.h"
 #include "deploy/cli/command_flags.h"
 #include "deploy/cli/command_line.h"
-#include "deploy/cli/hosts/host_list.h"
-#include "deploy/cli/job/rendezvous.h"
-#include "deploy/cli/job/worker_program.h"
+#include "deploy/launch/hosts/host_list.h"
+#include "deploy/launch/rendezvous.h"
+#include "deploy/launch/worker_program.h"
 #include "worker/engine/device_name.h"
 
 namespace capstan {

@@ -13,7 +13,7 @@
 #include "common/base/real_clock.h"
 #include "common/job/load_job.h"
 #include "deploy/cli/commands.h"
-#include "deploy/cli/job/fake_programs.h"
+#include "deploy/launch/fake_programs.h"
 #include "proto/coordinator_service.grpc.pb.h"
 
 namespace capstan {

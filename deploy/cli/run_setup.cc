@@ -15,7 +15,7 @@
 #include "common/job/job_properties.h"
 #include "common/job/load_job.h"
 #include "common/net/own_address.h"
-#include "deploy/cli/job/run_folder.h"
+#include "deploy/launch/run_folder.h"
 
 namespace capstan {
 namespace {

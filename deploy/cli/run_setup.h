@@ -8,8 +8,8 @@
 #include "absl/status/statusor.h"
 #include "common/transport/grpc/grpc_security.h"
 #include "deploy/cli/commands.h"
-#include "deploy/cli/job/local_job.h"
-#include "deploy/cli/job/rendezvous.h"
+#include "deploy/launch/local_job.h"
+#include "deploy/launch/rendezvous.h"
 #include "proto/job.pb.h"
 
 namespace capstan {

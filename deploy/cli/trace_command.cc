@@ -12,8 +12,8 @@
 #include "common/base/status_macros.h"
 #include "common/trace/merge_traces.h"
 #include "deploy/cli/commands.h"
-#include "deploy/cli/job/run_folder.h"
 #include "deploy/cli/text/number_text.h"
+#include "deploy/launch/run_folder.h"
 
 namespace capstan {
 namespace {

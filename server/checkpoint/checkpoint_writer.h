@@ -17,7 +17,7 @@
 #include "common/base/mutex.h"
 #include "proto/coordinator_service.pb.h"
 #include "server/checkpoint/shard_storage.h"
-#include "server/shard/shard_snapshot.h"
+#include "server/slice/shard_snapshot.h"
 
 namespace capstan {
 

@@ -7,7 +7,7 @@
 
 #include "proto/checkpoint.pb.h"
 #include "proto/job.pb.h"
-#include "server/shard/shard_snapshot.h"
+#include "server/slice/shard_snapshot.h"
 
 namespace capstan {
 

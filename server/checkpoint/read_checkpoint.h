@@ -6,7 +6,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "proto/checkpoint.pb.h"
-#include "server/shard/shard_snapshot.h"
+#include "server/slice/shard_snapshot.h"
 
 namespace capstan {
 

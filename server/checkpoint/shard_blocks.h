@@ -5,7 +5,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "server/shard/shard_snapshot.h"
+#include "server/slice/shard_snapshot.h"
 
 namespace capstan {
 

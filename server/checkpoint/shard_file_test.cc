@@ -16,9 +16,9 @@
 #include "proto/job.pb.h"
 #include "server/consistency/consistency_schedule.h"
 #include "server/optimizer/optimizer.h"
-#include "server/shard/dense_slice.h"
 #include "server/shard/shard.h"
-#include "server/shard/slice_state.h"
+#include "server/slice/dense_slice.h"
+#include "server/slice/slice_state.h"
 
 namespace capstan {
 namespace {

@@ -10,7 +10,7 @@
 #include "absl/types/span.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/coordinator_service.pb.h"
-#include "server/shard/shard_snapshot.h"
+#include "server/slice/shard_snapshot.h"
 
 namespace capstan {
 

@@ -14,7 +14,7 @@
 #include "common/base/program.h"
 #include "server/checkpoint/manifest.h"
 #include "server/coordinator/coordinator_metrics.h"
-#include "server/coordinator/output_plan.h"
+#include "server/coordinator/plans/output_plan.h"
 
 namespace capstan {
 namespace {

@@ -25,10 +25,10 @@
 #include "server/coordinator/alarm.h"
 #include "server/coordinator/job_outcome.h"
 #include "server/coordinator/job_state.h"
-#include "server/coordinator/lease_table.h"
-#include "server/coordinator/member_key.h"
-#include "server/coordinator/parked_heartbeats.h"
-#include "server/coordinator/restore_point.h"
+#include "server/coordinator/members/lease_table.h"
+#include "server/coordinator/members/member_key.h"
+#include "server/coordinator/members/parked_heartbeats.h"
+#include "server/coordinator/members/restore_point.h"
 #include "server/coordinator/waiters.h"
 
 namespace capstan {

@@ -143,7 +143,8 @@ TEST_F(GrpcCoordinatorServiceTest, CarriesFortyThousandTables) {
 TEST_F(GrpcCoordinatorServiceTest, TellsWhatAModelWithMoreTablesNeeds) {
   const absl::Status status = RegisterBoth(/*num_tables=*/200'000);
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << "no worker waits for its end";
-  EXPECT_NE(status.message().find("needs a job with a larger --field=limits.message_bytes"), std::string::npos)
+  EXPECT_NE(status.message().find("needs a job with a larger limits.message_bytes"),
+            std::string::npos)
       << status;
 }
 

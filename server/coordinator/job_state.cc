@@ -13,7 +13,7 @@
 #include "common/job/job_properties.h"
 #include "common/routing/placement.h"
 #include "common/routing/table_check.h"
-#include "server/coordinator/job_manifest.h"
+#include "server/coordinator/plans/job_manifest.h"
 
 namespace capstan {
 namespace {

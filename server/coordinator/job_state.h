@@ -14,22 +14,22 @@
 #include "common/base/clock.h"
 #include "proto/coordinator_service.pb.h"
 #include "proto/job.pb.h"
-#include "server/coordinator/auto_codec_plan.h"
-#include "server/coordinator/checkpoint_plan.h"
-#include "server/coordinator/consistency_plan.h"
-#include "server/coordinator/device_kinds.h"
-#include "server/coordinator/entering_workers.h"
-#include "server/coordinator/job_event.h"
-#include "server/coordinator/job_facts.h"
 #include "server/coordinator/job_outcome.h"
-#include "server/coordinator/job_plan.h"
-#include "server/coordinator/link_plan.h"
-#include "server/coordinator/member_key.h"
-#include "server/coordinator/member_loss.h"
-#include "server/coordinator/output_plan.h"
-#include "server/coordinator/registration.h"
-#include "server/coordinator/restore_point.h"
-#include "server/coordinator/schedule_plan.h"
+#include "server/coordinator/members/job_event.h"
+#include "server/coordinator/members/job_facts.h"
+#include "server/coordinator/members/member_key.h"
+#include "server/coordinator/members/member_loss.h"
+#include "server/coordinator/members/registration.h"
+#include "server/coordinator/members/restore_point.h"
+#include "server/coordinator/plans/auto_codec_plan.h"
+#include "server/coordinator/plans/checkpoint_plan.h"
+#include "server/coordinator/plans/consistency_plan.h"
+#include "server/coordinator/plans/device_kinds.h"
+#include "server/coordinator/plans/entering_workers.h"
+#include "server/coordinator/plans/job_plan.h"
+#include "server/coordinator/plans/link_plan.h"
+#include "server/coordinator/plans/output_plan.h"
+#include "server/coordinator/plans/schedule_plan.h"
 
 namespace capstan {
 
@@ -128,7 +128,9 @@ class JobState {
   SchedulePlan schedule_;
   AutoCodecPlan auto_codecs_;
   CheckpointPlan checkpoint_;
-  const std::vector<JobPlan*> plans_;  // in the order in which they are called
+  // In the order in which they are called: a plan comes behind those whose decision it looks at.
+  // Devices before consistency, output before links, consistency before checkpoints.
+  const std::vector<JobPlan*> plans_;
   std::vector<uint64_t> bytes_of_server_;
   uint64_t death_version_ = 0;  // the first view without the last worker that was lost
 };

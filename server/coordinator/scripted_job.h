@@ -12,8 +12,8 @@
 #include "proto/coordinator_service.pb.h"
 #include "server/checkpoint/checkpoint_folder.h"
 #include "server/coordinator/coordinator.h"
-#include "server/coordinator/member_key.h"
-#include "server/coordinator/restore_point.h"
+#include "server/coordinator/members/member_key.h"
+#include "server/coordinator/members/restore_point.h"
 
 namespace capstan {
 

@@ -18,7 +18,7 @@
 #include "common/base/printable_text.h"
 #include "common/charts/chart_files.h"
 #include "common/job/job_properties.h"
-#include "common/transport/trust/call_rights.h"
+#include "common/trust/call_rights.h"
 #include "server/page/asset_files.h"
 #include "server/page/status_json.h"
 

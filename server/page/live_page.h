@@ -15,7 +15,7 @@
 #include "common/base/mutex.h"
 #include "common/membership/coordinator_endpoint.h"
 #include "common/net/http_text.h"
-#include "common/transport/trust/job_token.h"
+#include "common/trust/job_token.h"
 #include "proto/coordinator_service.pb.h"
 #include "server/page/log_ring.h"
 #include "server/page/page_sessions.h"

@@ -10,8 +10,8 @@
 #include "common/base/clock.h"
 #include "common/membership/coordinator_endpoint.h"
 #include "common/net/http_listener.h"
-#include "common/transport/trust/job_keys.h"
-#include "common/transport/trust/job_token.h"
+#include "common/trust/job_keys.h"
+#include "common/trust/job_token.h"
 #include "server/page/live_page.h"
 #include "server/page/log_ring.h"
 

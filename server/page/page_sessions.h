@@ -11,7 +11,7 @@
 #include "absl/time/time.h"
 #include "common/base/clock.h"
 #include "common/base/mutex.h"
-#include "common/transport/trust/job_token.h"
+#include "common/trust/job_token.h"
 
 namespace capstan {
 

@@ -6,7 +6,7 @@
 
 #include "common/base/ids.h"
 #include "common/metrics/metrics_page.h"
-#include "server/shard/shard_counts.h"
+#include "server/slice/shard_counts.h"
 
 namespace capstan {
 

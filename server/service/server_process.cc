@@ -16,7 +16,7 @@
 #include "common/net/listening_socket.h"
 #include "common/net/own_address.h"
 #include "common/transport/grpc/grpc_security.h"
-#include "common/transport/trust/make_keys.h"
+#include "common/trust/make_keys.h"
 #include "server/service/server_metrics.h"
 
 namespace capstan {

@@ -18,9 +18,9 @@
 #include "common/exchange/payload.h"
 #include "common/tensor/slicing.h"
 #include "server/consistency/consistency_schedule.h"
-#include "server/shard/shard_counts.h"
-#include "server/shard/shard_snapshot.h"
-#include "server/shard/slice.h"
+#include "server/slice/shard_counts.h"
+#include "server/slice/shard_snapshot.h"
+#include "server/slice/slice.h"
 
 namespace capstan {
 

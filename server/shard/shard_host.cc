@@ -11,9 +11,9 @@
 #include "common/routing/key_shard.h"
 #include "common/tensor/host_buffer.h"
 #include "server/shard/check_step.h"
-#include "server/shard/slice_state.h"
-#include "server/shard/slice_values.h"
-#include "server/shard/sparse_slice.h"
+#include "server/slice/slice_state.h"
+#include "server/slice/slice_values.h"
+#include "server/slice/sparse_slice.h"
 
 namespace capstan {
 namespace {

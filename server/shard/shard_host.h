@@ -25,11 +25,11 @@
 #include "common/tensor/slicing.h"
 #include "server/consistency/update_scale.h"
 #include "server/optimizer/optimizer.h"
-#include "server/shard/dense_slice.h"
 #include "server/shard/shard.h"
-#include "server/shard/shard_counts.h"
-#include "server/shard/slice.h"
-#include "server/shard/worker_copies.h"
+#include "server/slice/dense_slice.h"
+#include "server/slice/shard_counts.h"
+#include "server/slice/slice.h"
+#include "server/slice/worker_copies.h"
 #include "server/sparse/row_optimizer.h"
 
 namespace capstan {

@@ -20,11 +20,11 @@
 #include "tests/cluster/cluster_transport.h"
 #include "tests/cluster/local_cluster.h"
 #include "tests/cluster/serial_training.h"
-#include "worker/client_api/program_engine.h"
-#include "worker/training/evaluate.h"
-#include "worker/training/gathered_batch.h"
-#include "worker/training/make_model.h"
-#include "worker/training/model_on_cpu.h"
+#include "worker/models/training/evaluate.h"
+#include "worker/models/training/gathered_batch.h"
+#include "worker/models/training/make_model.h"
+#include "worker/models/training/model_on_cpu.h"
+#include "worker/program/program_engine.h"
 
 namespace capstan {
 namespace {

@@ -9,13 +9,13 @@
 #include "common/routing/job_view.h"
 #include "common/tensor/host_buffer.h"
 #include "server/optimizer/optimizer.h"
-#include "server/shard/slice_values.h"
+#include "server/slice/slice_values.h"
 #include "worker/engine/cpu_engine.h"
+#include "worker/models/training/evaluate.h"
+#include "worker/models/training/gathered_batch.h"
+#include "worker/models/training/make_model.h"
+#include "worker/models/training/model_on_cpu.h"
 #include "worker/runtime/job_setup.h"
-#include "worker/training/evaluate.h"
-#include "worker/training/gathered_batch.h"
-#include "worker/training/make_model.h"
-#include "worker/training/model_on_cpu.h"
 
 namespace capstan {
 namespace {

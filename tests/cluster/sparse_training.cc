@@ -16,7 +16,7 @@
 #include "common/base/random.h"
 #include "common/base/real_clock.h"
 #include "common/base/status_macros.h"
-#include "worker/client_api/program_engine.h"
+#include "worker/program/program_engine.h"
 
 namespace capstan {
 namespace {

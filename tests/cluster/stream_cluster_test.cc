@@ -15,7 +15,7 @@
 #include "worker/dataset/sparse/scalar_ftrl.h"
 #include "worker/dataset/sparse/synthetic_ctr.h"
 #include "worker/dataset/temp_file.h"
-#include "worker/sparse_training/prepare_stream_job.h"
+#include "worker/models/sparse_training/prepare_stream_job.h"
 
 namespace capstan {
 namespace {

@@ -2,7 +2,7 @@
 #include <glog/logging.h>
 
 #include "tests/fuzz/fuzz_input.h"
-#include "worker/replay/layer_list.h"
+#include "worker/models/replay/layer_list.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const capstan::FuzzInput input(data, size);

@@ -10,7 +10,7 @@
 
 #include "absl/time/time.h"
 #include "common/base/real_clock.h"
-#include "deploy/cli/job/child_process.h"
+#include "deploy/launch/child_process.h"
 
 namespace capstan {
 

@@ -58,7 +58,7 @@ constexpr const char* kReadmes[] = {"README.md",
                                     "worker/client_api/README.md",
                                     "worker/dataset/README.md",
                                     "worker/python/README.md",
-                                    "worker/sparse_training/README.md"};
+                                    "worker/models/sparse_training/README.md"};
 
 // A built clone, with `capstan` on the path.
 class Clone {

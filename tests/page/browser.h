@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/time/time.h"
-#include "deploy/cli/job/child_process.h"
+#include "deploy/launch/child_process.h"
 
 namespace capstan {
 

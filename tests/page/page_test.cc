@@ -19,7 +19,7 @@
 #include "absl/strings/str_join.h"
 #include "common/base/program.h"
 #include "common/base/real_clock.h"
-#include "common/transport/trust/job_token.h"
+#include "common/trust/job_token.h"
 #include "deploy/cli/grpc_status_client.h"
 #include "deploy/cli/text/number_text.h"
 #include "proto/coordinator_service.grpc.pb.h"

@@ -224,6 +224,23 @@ class ProcessTest(unittest.TestCase):
             self.assertEqual(code, 0, output)
             self.assertEqual(servers.summary()["outcome"], "failed")
 
+    def test_a_table_alone_keeps_its_job(self) -> None:
+        with Servers(num_workers=1) as servers:
+            program = Program(
+                "import gc, sys, capstan\n"
+                "def begin():\n"
+                "    job = capstan.connect(sys.argv[1], rank=0)\n"
+                "    table = job.table('t', (1,))\n"
+                "    job.start()\n"
+                "    return table\n"
+                "table = begin()\n"
+                "gc.collect()\n"
+                "table.push_pull([1.0])\n"
+                "print('pushed')\n", servers.address)
+            self.assertEqual(program.end(), (0, "pushed\n"))
+            # Python has closed it at its end, not the library when the name was gone.
+            servers.wait_for_log("closed the job before its end; expected finish()")
+
     def test_a_coordinator_that_is_not_there_is_named(self) -> None:
         with self.assertRaisesRegex(capstan.JobFailed, "127.0.0.1:1"):
             capstan.connect("127.0.0.1:1", rpc_deadline_seconds=0.2)

@@ -17,7 +17,7 @@
 #include "common/transport/grpc/grpc_endpoint.h"
 #include "common/transport/grpc/grpc_parameter_service.h"
 #include "common/transport/grpc/grpc_server.h"
-#include "deploy/cli/job/child_process.h"
+#include "deploy/launch/child_process.h"
 #include "tests/transport/test_keys.h"
 #include "tests/transport/test_shard_host.h"
 

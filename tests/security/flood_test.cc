@@ -21,7 +21,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "common/base/random.h"
-#include "common/transport/trust/openssl_objects.h"
+#include "common/trust/openssl_objects.h"
 #include "tests/security/secure_job.h"
 #include "tests/transport/test_keys.h"
 
@@ -266,7 +266,8 @@ TEST(FloodTest, ACertificateWithoutATokenBuysLittleTime) {
   keys.token = MakeToken();
   const std::string dir = WriteTestKeys(keys);
   constexpr absl::Duration kAllowed = absl::Seconds(3);
-  SecureJob job(dir, kSteps, {absl::StrCat("--field=limits.handshake_seconds=", kAllowed / absl::Seconds(1))});
+  SecureJob job(dir, kSteps,
+                {absl::StrCat("--field=limits.handshake_seconds=", kAllowed / absl::Seconds(1))});
   CertifiedStranger stranger(dir);
   const absl::Time begin = absl::Now();
   std::vector<SslPointer> connections;

@@ -17,7 +17,7 @@
 #include "common/transport/grpc/grpc_endpoint.h"
 #include "common/transport/grpc/grpc_parameter_service.h"
 #include "common/transport/grpc/grpc_server.h"
-#include "common/transport/trust/openssl_objects.h"
+#include "common/trust/openssl_objects.h"
 #include "deploy/cli/grpc_reader_client.h"
 #include "server/coordinator/coordinator.h"
 #include "server/coordinator/grpc_coordinator_service.h"

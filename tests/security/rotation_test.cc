@@ -4,8 +4,8 @@
 #include <string>
 
 #include "absl/time/time.h"
-#include "common/transport/trust/job_keys.h"
-#include "common/transport/trust/tls_probe.h"
+#include "common/trust/job_keys.h"
+#include "common/trust/tls_probe.h"
 #include "tests/security/secure_job.h"
 #include "tests/transport/test_keys.h"
 

@@ -22,7 +22,7 @@
 #include "common/codec/table_codecs.h"
 #include "common/tensor/slicing.h"
 #include "tests/simulation/scripted_engine.h"
-#include "worker/training/evaluate.h"
+#include "worker/models/training/evaluate.h"
 
 namespace capstan {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tests/simulation/scripted_engine.h"
-#include "worker/training/evaluate.h"
+#include "worker/models/training/evaluate.h"
 
 namespace capstan {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "proto/history.pb.h"
-#include "server/shard/shard_snapshot.h"
+#include "server/slice/shard_snapshot.h"
 #include "tests/simulation/scenario.h"
 #include "tests/simulation/simulated_disk.h"
 

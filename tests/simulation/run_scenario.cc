@@ -20,7 +20,7 @@
 #include "tests/simulation/residual_check.h"
 #include "tests/simulation/restored_updates.h"
 #include "tests/simulation/simulated_disk.h"
-#include "worker/training/evaluate.h"
+#include "worker/models/training/evaluate.h"
 
 namespace capstan {
 namespace {

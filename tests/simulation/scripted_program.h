@@ -13,7 +13,7 @@
 #include "common/base/ids.h"
 #include "tests/simulation/scenario.h"
 #include "tests/simulation/scripted_engine.h"
-#include "worker/client_api/program_engine.h"
+#include "worker/program/program_engine.h"
 #include "worker/runtime/job_setup.h"
 
 namespace capstan {

@@ -5,7 +5,7 @@
 
 #include <fstream>
 
-#include "common/transport/trust/job_keys.h"
+#include "common/trust/job_keys.h"
 
 namespace capstan {
 namespace {

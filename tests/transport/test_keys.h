@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "common/transport/trust/job_token.h"
-#include "common/transport/trust/make_keys.h"
+#include "common/trust/job_token.h"
+#include "common/trust/make_keys.h"
 
 namespace capstan {
 

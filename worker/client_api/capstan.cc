@@ -24,11 +24,11 @@
 #include "common/base/status_macros.h"
 #include "common/transport/grpc/grpc_setup.h"
 #include "proto/coordinator_service.pb.h"
-#include "worker/client_api/client_job.h"
 #include "worker/client_api/convert_floats.h"
 #include "worker/client_api/last_error.h"
-#include "worker/client_api/program_engine.h"
 #include "worker/client_api/read_arguments.h"
+#include "worker/program/client_job.h"
+#include "worker/program/program_engine.h"
 
 struct capstan_job {
   std::unique_ptr<capstan::ClientJob> job;

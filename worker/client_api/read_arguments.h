@@ -6,7 +6,7 @@
 #include "absl/status/statusor.h"
 #include "proto/coordinator_service.pb.h"
 #include "worker/client_api/capstan.h"
-#include "worker/client_api/client_job.h"
+#include "worker/program/client_job.h"
 
 namespace capstan {
 

@@ -6,7 +6,7 @@
 
 #include "common/base/status_macros.h"
 #include "common/tensor/memory_cutter.h"
-#include "worker/training/gathered_batch.h"
+#include "worker/models/training/gathered_batch.h"
 
 namespace capstan {
 namespace {

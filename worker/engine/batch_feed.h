@@ -12,7 +12,7 @@
 #include "kernels/cuda/cuda_stream.h"
 #include "kernels/cuda/pinned_pool.h"
 #include "worker/dataset/dataset.h"
-#include "worker/training/model.h"
+#include "worker/models/training/model.h"
 
 namespace capstan {
 

@@ -7,7 +7,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "common/base/status_macros.h"
 #include "kernels/cpu/cpu_stream.h"
-#include "worker/training/make_model.h"
+#include "worker/models/training/make_model.h"
 
 namespace capstan {
 namespace {

@@ -13,8 +13,8 @@
 #include "worker/engine/cpu_device_name.h"
 #include "worker/engine/engine.h"
 #include "worker/engine/layer_trace.h"
-#include "worker/training/gathered_batch.h"
-#include "worker/training/model_on_cpu.h"
+#include "worker/models/training/gathered_batch.h"
+#include "worker/models/training/model_on_cpu.h"
 
 namespace capstan {
 

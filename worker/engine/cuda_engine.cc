@@ -7,7 +7,7 @@
 #include "common/base/status_macros.h"
 #include "common/routing/job_view.h"
 #include "common/tensor/memory_cutter.h"
-#include "worker/training/make_model.h"
+#include "worker/models/training/make_model.h"
 
 namespace capstan {
 namespace {

@@ -27,7 +27,7 @@
 #include "worker/engine/gradient_sender.h"
 #include "worker/engine/layer_trace.h"
 #include "worker/engine/step_trace.h"
-#include "worker/training/model.h"
+#include "worker/models/training/model.h"
 
 namespace capstan {
 

@@ -20,7 +20,7 @@
 #include "worker/client/parameter_mirror.h"
 #include "worker/client/parameter_store.h"
 #include "worker/dataset/dataset.h"
-#include "worker/training/model.h"
+#include "worker/models/training/model.h"
 
 namespace capstan {
 

@@ -7,7 +7,7 @@
 
 #include "common/base/status_macros.h"
 #include "worker/dataset/load_data.h"
-#include "worker/training/evaluate.h"
+#include "worker/models/training/evaluate.h"
 
 namespace capstan {
 

@@ -2,7 +2,7 @@
 
 #include "absl/status/status.h"
 #include "worker/engine/cpu_engine.h"
-#include "worker/replay/replay_engine.h"
+#include "worker/models/replay/replay_engine.h"
 
 #ifdef CAPSTAN_WITH_CUDA
 #include "worker/engine/cuda_engine.h"

@@ -19,8 +19,8 @@
 #include "worker/dataset/batch_sampler.h"
 #include "worker/dataset/dataset.h"
 #include "worker/engine/engine.h"
+#include "worker/models/training/model.h"
 #include "worker/runtime/schedule_follower.h"
-#include "worker/training/model.h"
 
 namespace capstan {
 

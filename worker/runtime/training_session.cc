@@ -19,8 +19,8 @@
 #include "common/routing/routing_table.h"
 #include "common/scheduler/transfer_queue.h"
 #include "worker/client/link_probe.h"
+#include "worker/models/training/evaluate.h"  // HashParameters
 #include "worker/runtime/worker_metrics.h"
-#include "worker/training/evaluate.h"  // HashParameters
 
 namespace capstan {
 namespace {

@@ -10,7 +10,7 @@
 #include "common/base/log_format.h"
 #include "common/base/printable_text.h"
 #include "common/base/status_macros.h"
-#include "common/transport/trust/call_rights.h"
+#include "common/trust/call_rights.h"
 
 namespace capstan {
 namespace {
@@ -123,9 +123,9 @@ absl::Status CallGuard::TakeRegistration(const std::string& host) {
                             allowance.left + most * absl::ToDoubleSeconds(now - allowance.since));
   allowance.since = now;
   if (allowance.left < 1) {
-    return absl::UnavailableError(
-        absl::StrCat("this host registers more often than ", most,
-                     " times a second (--field=limits.registrations_per_second); it is tried again"));
+    return absl::UnavailableError(absl::StrCat(
+        "this host registers more often than ", most,
+        " times a second (--field=limits.registrations_per_second); it is tried again"));
   }
   allowance.left -= 1;
   return absl::OkStatus();

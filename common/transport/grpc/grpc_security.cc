@@ -14,7 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/base/status_macros.h"
-#include "common/transport/trust/tls_probe.h"
+#include "common/trust/tls_probe.h"
 
 namespace capstan {
 namespace {

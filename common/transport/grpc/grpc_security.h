@@ -14,9 +14,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "common/base/clock.h"
-#include "common/transport/trust/call_proof.h"
-#include "common/transport/trust/job_token.h"
-#include "common/transport/trust/watched_keys.h"
+#include "common/trust/call_proof.h"
+#include "common/trust/job_token.h"
+#include "common/trust/watched_keys.h"
 
 namespace capstan {
 

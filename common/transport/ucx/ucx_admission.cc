@@ -2,8 +2,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/base/little_endian.h"
-#include "common/transport/trust/job_token.h"
 #include "common/transport/ucx/ucx_protocol.h"
+#include "common/trust/job_token.h"
 
 namespace capstan {
 namespace {

@@ -16,9 +16,9 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/printable_text.h"
 #include "common/base/status_macros.h"
-#include "common/transport/trust/job_keys.h"
-#include "common/transport/trust/job_token.h"
-#include "common/transport/trust/make_keys.h"
+#include "common/trust/job_keys.h"
+#include "common/trust/job_token.h"
+#include "common/trust/make_keys.h"
 #include "deploy/cli/keys/key_folder.h"
 #include "deploy/cli/keys/member_keys.h"
 

@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/transport/trust/job_keys.h"
-#include "common/transport/trust/make_keys.h"
+#include "common/trust/job_keys.h"
+#include "common/trust/make_keys.h"
 #include "deploy/cli/keys/member_keys.h"
 
 namespace capstan {

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "common/base/status_macros.h"
-#include "common/transport/trust/make_keys.h"
+#include "common/trust/make_keys.h"
 
 namespace capstan {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "common/transport/trust/job_token.h"
+#include "common/trust/job_token.h"
 
 namespace capstan {
 

@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/status_macros.h"
-#include "common/transport/trust/job_keys.h"
+#include "common/trust/job_keys.h"
 
 namespace capstan {
 namespace {

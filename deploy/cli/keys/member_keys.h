@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "common/transport/trust/make_keys.h"
+#include "common/trust/make_keys.h"
 #include "deploy/cli/keys/key_folder.h"
 
 namespace capstan {

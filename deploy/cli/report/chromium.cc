@@ -8,7 +8,7 @@
 #include <regex>
 #include <sstream>
 
-#include "deploy/cli/job/child_process.h"
+#include "deploy/launch/child_process.h"
 
 namespace capstan {
 namespace {

@@ -12,11 +12,11 @@
 #include "common/base/input_file.h"
 #include "common/base/json_fields.h"
 #include "common/base/status_macros.h"
-#include "deploy/cli/job/run_folder.h"
 #include "deploy/cli/report/progress_log.h"
 #include "deploy/cli/report/run_charts.h"
 #include "deploy/cli/text/number_text.h"
 #include "deploy/cli/text/summary.h"
+#include "deploy/launch/run_folder.h"
 
 namespace capstan {
 namespace {

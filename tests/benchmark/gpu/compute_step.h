@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "kernels/cuda/cuda_device.h"
-#include "worker/training/mlp.h"
+#include "worker/models/training/mlp.h"
 
 namespace capstan {
 

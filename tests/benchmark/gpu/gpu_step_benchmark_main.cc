@@ -22,7 +22,7 @@
 #include "tests/cluster/local_cluster.h"
 #include "worker/engine/cuda_engine.h"
 #include "worker/engine/step_trace.h"
-#include "worker/training/make_model.h"
+#include "worker/models/training/make_model.h"
 
 ABSL_FLAG(std::vector<std::string>, widths,
           std::vector<std::string>({"4096", "8192", "8192", "4096"}),

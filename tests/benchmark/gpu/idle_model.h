@@ -9,7 +9,7 @@
 
 #include "common/base/status_macros.h"
 #include "kernels/cuda/cuda_stream.h"
-#include "worker/training/model.h"
+#include "worker/models/training/model.h"
 
 namespace capstan {
 

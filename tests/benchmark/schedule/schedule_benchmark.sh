@@ -72,7 +72,7 @@ for schedule in "${schedules[@]}"; do
   [[ "${schedule}" =~ ^(tensor_fifo|slice_fifo|priority)$ ]] ||
     fail "--schedules: expected tensor_fifo, slice_fifo or priority, got '${schedule}'" 2
 done
-layers="${repository}/worker/replay/layers/${model}.csv"
+layers="${repository}/worker/models/replay/layers/${model}.csv"
 [[ -f "${layers}" ]] || layers="${model}"
 [[ -f "${layers}" ]] ||
   fail "--model: expected vgg16, resnet50, bert_base, bert_large or a file, got '${model}'" 2

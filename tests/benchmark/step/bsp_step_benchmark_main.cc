@@ -15,7 +15,7 @@
 #include "common/base/real_clock.h"
 #include "common/base/status_macros.h"
 #include "common/transport/grpc/grpc_setup.h"
-#include "deploy/cli/job/local_job.h"
+#include "deploy/launch/local_job.h"
 #include "tests/benchmark/common/benchmark_figures.h"
 #include "tests/benchmark/common/benchmark_job.h"
 #include "tests/benchmark/common/benchmark_transport.h"

@@ -16,7 +16,7 @@ from typing import Optional, Protocol
 from capstan import _errors
 
 # Waits return to Python after this time, so that it can handle signals.
-SLICE_MS = 100
+WAIT_MS = 100
 
 
 class Watched(Protocol):
@@ -96,8 +96,8 @@ def _close_jobs() -> None:
     for job in list(_jobs):
         job.close()
     if has_open and threading.active_count() > 1:
-        # A daemon thread may be in a wait, which ends within a slice.
-        time.sleep(2 * SLICE_MS / 1000)
+        # A daemon thread may be in a wait, which ends after this time.
+        time.sleep(2 * WAIT_MS / 1000)
 
 
 def _forget_parent() -> None:

@@ -104,7 +104,7 @@ def _in_thread(call: Callable[[], int]) -> None:
     except RuntimeError:  # Python 3.12 starts none while the program ends
         run()
     while thread.is_alive():
-        thread.join(_ending.SLICE_MS / 1000)
+        thread.join(_ending.WAIT_MS / 1000)
     _library.raise_status(*results[0])
 
 
@@ -118,6 +118,7 @@ class Job:
 
     def __init__(self, open_job: OpenJob) -> None:
         self._open = open_job
+        open_job.owner = self
         self._layers: dict[int, Layer] = {}
         self._shared_layers: list[Layer] = []  # of several tables
         self._learning_rate: Optional[float] = None

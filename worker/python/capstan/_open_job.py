@@ -27,6 +27,7 @@ class OpenJob:
     def __init__(self, pointer: ctypes.c_void_p) -> None:
         self.library = _library.load()
         self.handle: Optional[Handle] = Handle(pointer)
+        self.owner: object = None  # the Job: a program that holds a table alone keeps it alive
 
     def close(self) -> None:
         """The library's job goes once no array is a view of its memory."""
@@ -43,10 +44,10 @@ class OpenJob:
     def wait_for(self, function: Callable[..., int], *arguments: object) -> None:
         """Calls a function that blocks for a while at most, until it is done."""
         handle = self.open_handle()  # so that no other thread's close frees it during the call
-        status = function(handle.pointer, *arguments, _ending.SLICE_MS)
+        status = function(handle.pointer, *arguments, _ending.WAIT_MS)
         while status == _library.TIMEOUT:
             self.open_handle()
-            status = function(handle.pointer, *arguments, _ending.SLICE_MS)
+            status = function(handle.pointer, *arguments, _ending.WAIT_MS)
         if status:
             _library.check(status)
 

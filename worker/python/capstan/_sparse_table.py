@@ -38,7 +38,7 @@ class SparseTable:
         self._begin(array)
         rows = numpy.empty((array.size, self.dim), dtype=numpy.float32)
         self._job.wait_for(self._job.library.capstan_read_rows, self._index, rows.ctypes.data,
-                            rows.size)
+                           rows.size)
         return rows.reshape((*numpy.shape(keys), self.dim))
 
     def fetch(self, keys: Any) -> None:
@@ -63,7 +63,7 @@ class SparseTable:
                 f"{(*numpy.shape(keys), self.dim)}, got {values.shape}")
         ahead = self._keys([] if next_keys is None else next_keys)
         self._job.wait_for(self._job.library.capstan_push_rows, self._index, array.ctypes.data,
-                            array.size, values.ctypes.data, ahead.ctypes.data, ahead.size)
+                           array.size, values.ctypes.data, ahead.ctypes.data, ahead.size)
 
     @property
     def learning_rate(self) -> Optional[float]:
@@ -77,7 +77,7 @@ class SparseTable:
 
     def _begin(self, keys: numpy.typing.NDArray[numpy.uint64]) -> None:
         self._job.wait_for(self._job.library.capstan_pull_rows, self._index, keys.ctypes.data,
-                            keys.size)
+                           keys.size)
 
     def _keys(self, keys: Any) -> numpy.typing.NDArray[numpy.uint64]:
         import numpy

@@ -36,7 +36,7 @@ class Layer:
         job = self._job
         handle = job.handle
         push = job.library.capstan_push
-        if handle is None or push(handle.pointer, self.index, _ending.SLICE_MS) != _library.OK:
+        if handle is None or push(handle.pointer, self.index, _ending.WAIT_MS) != _library.OK:
             job.wait_for(push, self.index)
 
     def give(self, table: Table) -> None:

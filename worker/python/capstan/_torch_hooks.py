@@ -15,7 +15,7 @@ _is_compiling: Any = getattr(getattr(torch, "compiler", None), "is_compiling", b
 class HookOwner(Protocol):
     """The trainer, as far as its hooks call it."""
 
-    def before_forward(self, module: torch.nn.Module, own: list[Parameter]) -> None: ...
+    def _before_forward(self, module: torch.nn.Module, own: list[Parameter]) -> None: ...
 
 
 class Hook:
@@ -49,7 +49,7 @@ class BeforeForward(Hook):
     def __call__(self, module: Any, *unused: Any) -> None:
         # torch.compile leaves it out: a compiled program waits in ct.step().
         if self._trainer is not None and not _is_compiling():
-            self._trainer.before_forward(module, self._parameters)
+            self._trainer._before_forward(module, self._parameters)
 
 
 class BeforeLoad(Hook):

@@ -145,7 +145,7 @@ class Trainer:
         for parameter in self._parameters:
             self._hook_gradient(parameter)
 
-    def before_forward(self, module: torch.nn.Module, own: list[Parameter]) -> None:
+    def _before_forward(self, module: torch.nn.Module, own: list[Parameter]) -> None:
         if not self._has_begun:
             self._begin_forward()
         if not (self._has_waited or (module.training and torch.is_grad_enabled())):

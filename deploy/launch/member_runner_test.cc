@@ -1,0 +1,181 @@
+#include "deploy/launch/member_runner.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <sstream>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/match.h"
+#include "absl/time/time.h"
+#include "common/base/real_clock.h"
+#include "deploy/launch/fake_job_run.h"
+#include "deploy/launch/fake_programs.h"
+#include "deploy/launch/local_job.h"
+#include "deploy/launch/progress_display.h"
+#include "proto/coordinator_service.pb.h"
+
+namespace capstan {
+namespace {
+
+using ::testing::HasSubstr;
+
+bool Never() { return false; }
+
+// Runs one server and one worker of a job. Their programs are scripts.
+class FakeMembers {
+ public:
+  explicit FakeMembers(const std::string& name) : programs_("member_runner_" + name) {
+    Members(FakePrograms::kRunForever);
+    std::filesystem::create_directories(programs_.Path("run"));
+  }
+
+  void Members(const std::string& script) {
+    programs_.Write("capstan_server", script);
+    programs_.Write("capstan_worker", script);
+  }
+
+  // Asks `get_status` with the number of the question, from 1.
+  absl::Status Result(const std::function<absl::StatusOr<v1::GetStatusReply>(int)>& get_status,
+                      const std::function<bool()>& take_interrupt = &Never) {
+    LocalJob::Options job_options;
+    job_options.server_program = programs_.Path("capstan_server");
+    job_options.worker_program = programs_.Path("capstan_worker");
+    job_options.run_dir = programs_.Path("run");
+    job_options.has_all_members = false;
+    job_options.program.command = worker_command;
+    LocalJob job(job_options);
+    RealClock clock;
+    ProgressDisplay display({&out, [] { return std::nullopt; }, v1::ClusterSpec()});
+    MemberRunner::Options options;
+    options.job = &job;
+    options.coordinator = "127.0.0.1:1";
+    options.get_status = [&] { return get_status(++questions); };
+    options.report_early_failure = [this](v1::HeartbeatRequest::Role, const std::string& reason) {
+      reported = reason;
+      return absl::OkStatus();
+    };
+    options.take_interrupt = take_interrupt;
+    options.display = &display;
+    options.clock = &clock;
+    options.poll_interval = absl::Milliseconds(2);
+    options.end_timeout = absl::Milliseconds(200);
+    const absl::Status result = MemberRunner(options).Run();
+    EXPECT_FALSE(job.HasRunning());
+    return result;
+  }
+
+  std::string worker_command;  // of a program in the place of capstan_worker; empty: none
+  int questions = 0;
+  std::string reported;
+  std::ostringstream out;
+
+ private:
+  FakePrograms programs_;
+};
+
+TEST(MemberRunnerTest, JobSucceedsInPhaseDone) {
+  FakeMembers members("done");
+  members.Members("exit 0");
+  const absl::Status result = members.Result([](int) { return InPhase(v1::DONE); });
+  EXPECT_TRUE(result.ok()) << result;
+}
+
+TEST(MemberRunnerTest, MembersThatDoNotEndAfterTheJobAreKilled) {
+  FakeMembers members("killed");
+  const absl::Status result = members.Result([](int) { return InPhase(v1::DONE); });
+  EXPECT_TRUE(result.ok()) << result;
+}
+
+TEST(MemberRunnerTest, FailedJobGivesTheCoordinatorsReason) {
+  FakeMembers members("failed");
+  members.Members("exit 1");
+  const absl::Status result =
+      members.Result([](int) { return InPhase(v1::FAILED, "server 1 is silent"); });
+  EXPECT_EQ(result, absl::AbortedError("the job failed: server 1 is silent"));
+}
+
+TEST(MemberRunnerTest, VanishedCoordinatorAndLostMembersFailWithTheFirstLoss) {
+  FakeMembers members("vanished");
+  members.Members("echo 'nobody answers'; exit 1");
+  const absl::Status result = members.Result(
+      [](int) -> absl::StatusOr<v1::GetStatusReply> { return absl::UnavailableError("gone"); });
+  EXPECT_EQ(result.code(), absl::StatusCode::kAborted);
+  EXPECT_THAT(result.message(), HasSubstr("ended (exit code 1): nobody answers"));
+}
+
+TEST(MemberRunnerTest, MemberWithAGoodEndProvesTheEndOfAVanishedCoordinator) {
+  FakeMembers members("good_end");
+  members.Members("exit 0");
+  const absl::Status result = members.Result(
+      [](int) -> absl::StatusOr<v1::GetStatusReply> { return absl::UnavailableError("gone"); });
+  EXPECT_TRUE(result.ok()) << result;
+}
+
+TEST(MemberRunnerTest, JobGoesOnElsewhereAfterTheLossOfAllMembersHere) {
+  FakeMembers members("elsewhere");
+  members.Members("echo 'no memory'; exit 1");
+  const absl::Status result = members.Result([&](int question) {
+    const bool has_told = absl::StrContains(members.out.str(), "no memory");
+    return InPhase(has_told && question >= 50 ? v1::DONE : v1::TRAINING);
+  });
+  EXPECT_TRUE(result.ok()) << result;
+  EXPECT_GE(members.questions, 50);
+}
+
+TEST(MemberRunnerTest, ProgramThatEndsBeforeItJoinsIsReported) {
+  FakeMembers members("early");
+  members.worker_command = "echo 'no data'; exit 3";
+  const absl::Status result = members.Result([&](int) {
+    return members.reported.empty() ? InPhase(v1::REGISTERING)
+                                    : InPhase(v1::FAILED, members.reported);
+  });
+  EXPECT_EQ(members.reported,
+            "worker-0 ended (exit code 3) before the job had all its members: no data");
+  EXPECT_EQ(result.message(), "the job failed: " + members.reported);
+  EXPECT_THAT(members.out.str(), HasSubstr("worker-0 | no data\n"));
+}
+
+TEST(MemberRunnerTest, ProgramThatEndsInTheMiddleIsNoGoodEnd) {
+  FakeMembers members("middle");
+  members.worker_command = "exit 0";
+  const absl::Status result = members.Result([&](int) {
+    const bool has_told = absl::StrContains(members.out.str(), "worker-0 ended (exit code 0)");
+    return has_told ? InPhase(v1::FAILED, "a worker is silent") : InPhase(v1::TRAINING);
+  });
+  EXPECT_EQ(result.message(), "the job failed: a worker is silent");
+  EXPECT_EQ(members.reported, "") << "the job has begun";
+}
+
+TEST(MemberRunnerTest, AProgramMayTakeLongAfterTheJobIsDoneAndThenFailTheRun) {
+  FakeMembers members("late");
+  members.Members("exit 0");
+  members.worker_command = "sleep 0.5; echo 'disk full'; exit 4";  // the others have 0.2 s
+  const absl::Status result = members.Result([](int) { return InPhase(v1::DONE); });
+  EXPECT_EQ(result.message(), "after the job was done, worker-0 ended (exit code 4): disk full");
+}
+
+TEST(MemberRunnerTest, AProgramThatHasLeftTheJobMayEndLateWithAnyCode) {
+  FakeMembers members("left");
+  members.Members("exit 0");
+  members.worker_command = "exit 143";
+  absl::StatusOr<v1::GetStatusReply> done = InPhase(v1::DONE);
+  done->mutable_view()->add_workers()->set_is_live(false);
+  const absl::Status result = members.Result([&done](int) { return done; });
+  EXPECT_TRUE(result.ok()) << result;
+}
+
+TEST(MemberRunnerTest, InterruptEndsTheMembers) {
+  FakeMembers members("interrupt");
+  const absl::Status result = members.Result([](int) { return InPhase(v1::TRAINING); },
+                                             [&] { return members.questions >= 3; });
+  EXPECT_EQ(result.code(), absl::StatusCode::kCancelled);
+}
+
+}  // namespace
+}  // namespace capstan

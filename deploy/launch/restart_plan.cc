@@ -1,0 +1,122 @@
+#include "deploy/launch/restart_plan.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "common/base/status_macros.h"
+#include "server/checkpoint/checkpoint_folder.h"
+#include "server/checkpoint/manifest.h"
+#include "server/checkpoint/shard_storage.h"
+#include "server/coordinator/members/job_progress.h"
+
+namespace capstan {
+namespace {
+
+std::string CountText(int count, absl::string_view what) {
+  return absl::StrCat(count, " ", what, count == 1 ? "" : "s");
+}
+
+std::string NameOf(absl::string_view path) { return std::string(path.substr(path.rfind('/') + 1)); }
+
+absl::Status VerifyFiles(const std::string& path, const v1::CheckpointManifest& manifest) {
+  for (const v1::ShardFile& file : manifest.files()) {
+    RETURN_IF_ERROR(VerifyShardFile(path, file));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<RestartPlan> RestartPlan::Create(Options options) {
+  RestartPlan plan(std::move(options));
+  ASSIGN_OR_RETURN(const std::vector<std::string> checkpoints, plan.Checkpoints());
+  for (const std::string& path : checkpoints) plan.earlier_.insert(NameOf(path));
+  return plan;
+}
+
+absl::StatusOr<RestartPlan::Restart> RestartPlan::AfterFailure(const absl::Status& failure,
+                                                               bool has_trained) {
+  const auto give_up = [&](absl::string_view reason) {
+    const std::string counts = CountsText();
+    return absl::Status(failure.code(),
+                        absl::StrCat(failure.message(), "; ", counts, counts.empty() ? "" : "; ",
+                                     "no restart: ", reason));
+  };
+  const absl::StatusOr<std::vector<std::string>> checkpoints = Checkpoints();
+  if (!checkpoints.ok()) return give_up(checkpoints.status().message());
+  NoteNewest(*checkpoints);
+  ++failures_in_a_row_;
+  // The caller may not have seen it train.
+  const std::string reason = ReasonToEnd(has_trained || !checkpoints->empty());
+  if (!reason.empty()) return give_up(reason);
+  const std::string restart = absl::StrCat("restart ", restarts_ + 1);
+  absl::Status unread;
+  for (const std::string& path : *checkpoints) {
+    const absl::StatusOr<v1::CheckpointManifest> manifest = ReadManifest(path);
+    const absl::Status whole = manifest.ok() ? VerifyFiles(path, *manifest) : manifest.status();
+    unread.Update(whole);
+    if (!whole.ok()) continue;
+    ++restarts_;
+    return Restart{path,
+                   absl::StrCat(restart, " from step ", manifest->step(), " (", NameOf(path), ")")};
+  }
+  if (!unread.ok()) return give_up(unread.message());
+  ++restarts_;
+  return Restart{"",
+                 absl::StrCat(restart, " as it first began: this run has no checkpoint so far")};
+}
+
+RestartPlan::LossAnswer RestartPlan::AfterLostWorker(const v1::GetStatusReply& status) {
+  // The coordinator declares the job failed as soon as it learns of the loss.
+  if (!options_.allows_other_bits && HasBspStepsLeft(status)) return LossAnswer::kRestart;
+  const bool may_replace = replaced_ + restarts_ < options_.most;
+  if (status.view().phase() != v1::TRAINING || !may_replace) return LossAnswer::kGoOn;
+  // A folder that cannot be read has no newer checkpoint.
+  if (const auto checkpoints = Checkpoints(); checkpoints.ok()) NoteNewest(*checkpoints);
+  if (replaced_in_a_row_ == kMostReplacementsInARow) return LossAnswer::kRestart;
+  ++replaced_in_a_row_;
+  ++replaced_;
+  return LossAnswer::kReplace;
+}
+
+std::string RestartPlan::CountsText() const {
+  std::string text;
+  if (restarts_ > 0) text = absl::StrCat("restarted ", CountText(restarts_, "time"));
+  if (replaced_ == 0) return text;
+  return absl::StrCat(text, text.empty() ? "" : ", ", CountText(replaced_, "worker"), " replaced");
+}
+
+absl::StatusOr<std::vector<std::string>> RestartPlan::Checkpoints() const {
+  const auto all = ListCheckpoints(options_.checkpoint_dir);
+  std::vector<std::string> paths;
+  if (absl::IsNotFound(all.status())) return paths;
+  RETURN_IF_ERROR(all.status());
+  for (const CheckpointName& checkpoint : *all) {
+    if (!checkpoint.is_complete || earlier_.count(checkpoint.name) > 0) continue;
+    paths.push_back(absl::StrCat(options_.checkpoint_dir, "/", checkpoint.name));
+  }
+  return paths;
+}
+
+void RestartPlan::NoteNewest(const std::vector<std::string>& checkpoints) {
+  if (checkpoints.empty() || checkpoints.front() == newest_) return;
+  newest_ = checkpoints.front();
+  failures_in_a_row_ = 0;
+  replaced_in_a_row_ = 0;
+}
+
+std::string RestartPlan::ReasonToEnd(bool has_trained) const {
+  if (!has_trained) {
+    return "the job failed before its first step, and a restart may only repeat that; if the "
+           "reason lay outside the job, as with a kill, start it again";
+  }
+  if (restarts_ + replaced_ >= options_.most) {
+    return absl::StrCat("--restart=on_failure:", options_.most, " allows no more");
+  }
+  if (failures_in_a_row_ >= kMostFailuresInARow) {
+    return absl::StrCat(kMostFailuresInARow,
+                        " failures in a row without a newer checkpoint: the reason seems to last");
+  }
+  return "";
+}
+
+}  // namespace capstan

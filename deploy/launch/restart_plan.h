@@ -1,0 +1,79 @@
+#ifndef DEPLOY_LAUNCH_RESTART_PLAN_H_
+#define DEPLOY_LAUNCH_RESTART_PLAN_H_
+
+#include <limits>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "proto/coordinator_service.pb.h"
+
+namespace capstan {
+
+// Decides what follows the failure of a job on this machine, or the loss of a worker. Counts the
+// restarts and the replaced workers. Not thread-safe.
+class RestartPlan {
+ public:
+  static constexpr int kNoLimit = std::numeric_limits<int>::max();
+  // A job with this number of failures in a row, and no newer checkpoint between them, is given up.
+  static constexpr int kMostFailuresInARow = 10;
+  // After this number of replaced workers in a row, and no newer checkpoint between them, a lost
+  // worker is a failure of the job.
+  static constexpr int kMostReplacementsInARow = 10;
+
+  struct Options {
+    // Folder of the job's checkpoints. Required.
+    std::string checkpoint_dir;
+    // Largest number of restarts and replaced workers, together.
+    int most = kNoLimit;
+    // As in v1::MembershipSpec.
+    bool allows_other_bits = false;
+  };
+
+  struct Restart {
+    // Folder of the checkpoint to go on from. Empty: the job starts as it first did.
+    std::string checkpoint;
+    // "restart 2 from step 150 (checkpoint-000003)"
+    std::string text;
+  };
+
+  enum class LossAnswer { kRestart, kReplace, kGoOn };
+
+  // Complete checkpoints in the folder now are of an earlier run: the job does not go on from them.
+  // UNAVAILABLE when the folder cannot be read. It may be missing.
+  static absl::StatusOr<RestartPlan> Create(Options options);
+
+  // The next restart. All processes of the job have ended. Otherwise `failure`, with the reason for
+  // no restart. `has_trained`: some life of the job has begun to train.
+  absl::StatusOr<Restart> AfterFailure(const absl::Status& failure, bool has_trained);
+
+  // What follows the loss of a worker while others live. kReplace counts as a replacement.
+  LossAnswer AfterLostWorker(const v1::GetStatusReply& status);
+
+  // "restarted 3 times, 1 worker replaced". Empty: neither has happened.
+  std::string CountsText() const;
+
+ private:
+  explicit RestartPlan(Options options) : options_(std::move(options)) {}
+  // Paths of this run's complete checkpoints, the newest first.
+  absl::StatusOr<std::vector<std::string>> Checkpoints() const;
+  // A newer checkpoint begins a new row of failures and replacements.
+  void NoteNewest(const std::vector<std::string>& checkpoints);
+  // Why the job does not start again; empty: it does.
+  std::string ReasonToEnd(bool has_trained) const;
+
+  Options options_;
+  std::set<std::string> earlier_;  // names of an earlier run's checkpoints
+  std::string newest_;             // path of the newest checkpoint so far
+  int restarts_ = 0;
+  int replaced_ = 0;
+  int failures_in_a_row_ = 0;
+  int replaced_in_a_row_ = 0;
+};
+
+}  // namespace capstan
+
+#endif  // DEPLOY_LAUNCH_RESTART_PLAN_H_

@@ -1,0 +1,133 @@
+#include "deploy/launch/restart_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "deploy/launch/fake_job_run.h"
+#include "server/checkpoint/example_checkpoint.h"
+#include "server/checkpoint/manifest.h"
+#include "server/coordinator/training_status.h"
+
+namespace capstan {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using Answer = RestartPlan::LossAnswer;
+
+const absl::Status kFailure = absl::AbortedError("server-0 ended");
+
+class RestartPlanTest : public ::testing::Test {
+ protected:
+  RestartPlanTest()
+      : dir_(absl::StrCat(::testing::TempDir(), "/",
+                          ::testing::UnitTest::GetInstance()->current_test_info()->name())) {
+    std::filesystem::remove_all(dir_);
+  }
+
+  RestartPlan Plan(int most = RestartPlan::kNoLimit) {
+    auto plan = RestartPlan::Create({dir_, most});
+    EXPECT_TRUE(plan.ok()) << plan.status();
+    return *std::move(plan);
+  }
+  // The text of the next restart, or the error.
+  static std::string Next(RestartPlan& plan) {
+    const auto restart = plan.AfterFailure(kFailure, /*has_trained=*/true);
+    return restart.ok() ? restart->text : std::string(restart.status().message());
+  }
+
+  const std::string dir_;
+};
+
+v1::GetStatusReply TrainingUnder(v1::ConsistencySpec::Mode mode) {
+  v1::GetStatusReply status = TrainingStatus({10, 20});
+  AddPeriod(0, mode, &status);
+  return status;
+}
+
+TEST_F(RestartPlanTest, TheNewestCompleteCheckpointOfThisRunIsTaken) {
+  WriteExampleCheckpoint(dir_, 900);
+  RestartPlan plan = Plan();
+  EXPECT_THAT(Next(plan), HasSubstr("restart 1 as it first began: this run has no checkpoint"));
+  WriteExampleCheckpoint(dir_, 50);
+  const std::string newest = WriteExampleCheckpoint(dir_, 100);
+  std::filesystem::create_directory(dir_ + "/checkpoint-000004");
+  const auto restart = plan.AfterFailure(kFailure, /*has_trained=*/true);
+  ASSERT_TRUE(restart.ok()) << restart.status();
+  EXPECT_EQ(restart->checkpoint, newest);
+  EXPECT_EQ(restart->text, "restart 2 from step 100 (checkpoint-000003)");
+}
+
+TEST_F(RestartPlanTest, ADamagedCheckpointIsPassedOver) {
+  RestartPlan plan = Plan();
+  const std::string older = WriteExampleCheckpoint(dir_, 50);
+  const std::string newest = WriteExampleCheckpoint(dir_, 100);
+  std::ofstream(newest + "/" + kManifestFile, std::ios::app) << "x";
+  EXPECT_EQ(Next(plan), "restart 1 from step 50 (checkpoint-000001)");
+  std::ofstream(older + "/" + kManifestFile, std::ios::app) << "x";
+  EXPECT_THAT(Next(plan), AllOf(HasSubstr("server-0 ended; restarted 1 time; no restart: "),
+                                HasSubstr(newest), HasSubstr("it is damaged")));
+}
+
+TEST_F(RestartPlanTest, TenFailuresInARowWithoutANewerCheckpointAreTheEnd) {
+  RestartPlan plan = Plan();
+  for (int i = 1; i <= 9; ++i) EXPECT_THAT(Next(plan), HasSubstr("as it first began"));
+  WriteExampleCheckpoint(dir_, 50);
+  for (int i = 1; i <= 9; ++i) {
+    EXPECT_EQ(Next(plan), absl::StrCat("restart ", 9 + i, " from step 50 (checkpoint-000001)"));
+  }
+  EXPECT_EQ(Next(plan),
+            "server-0 ended; restarted 18 times; no restart: 10 failures in a row without a newer "
+            "checkpoint: the reason seems to last");
+}
+
+TEST_F(RestartPlanTest, RestartsAndReplacedWorkersCountTogether) {
+  RestartPlan plan = Plan(/*most=*/3);
+  EXPECT_EQ(plan.CountsText(), "");
+  EXPECT_EQ(plan.AfterLostWorker(TrainingUnder(v1::ConsistencySpec::ASYNC)), Answer::kReplace);
+  EXPECT_EQ(plan.AfterLostWorker(TrainingUnder(v1::ConsistencySpec::SSP)), Answer::kReplace);
+  EXPECT_THAT(Next(plan), HasSubstr("restart 1 "));
+  EXPECT_EQ(plan.AfterLostWorker(TrainingUnder(v1::ConsistencySpec::SSP)), Answer::kGoOn);
+  EXPECT_EQ(Next(plan),
+            "server-0 ended; restarted 1 time, 2 workers replaced; no restart: "
+            "--restart=on_failure:3 allows no more");
+}
+
+TEST_F(RestartPlanTest, ALostWorkerIsReplacedOnlyInTraining) {
+  RestartPlan plan = Plan();
+  v1::GetStatusReply status = TrainingUnder(v1::ConsistencySpec::SSP);
+  status.mutable_view()->set_phase(v1::EVALUATING);
+  EXPECT_EQ(plan.AfterLostWorker(status), Answer::kGoOn);
+  EXPECT_EQ(plan.AfterLostWorker(TrainingUnder(v1::ConsistencySpec::BSP)), Answer::kRestart);
+  EXPECT_EQ(plan.CountsText(), "");
+}
+
+TEST_F(RestartPlanTest, IfOtherBitsAreAllowedALostWorkerIsReplacedUnderBspToo) {
+  auto plan = RestartPlan::Create({dir_, RestartPlan::kNoLimit, /*allows_other_bits=*/true});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->AfterLostWorker(TrainingUnder(v1::ConsistencySpec::BSP)), Answer::kReplace);
+}
+
+TEST_F(RestartPlanTest, WorkersThatAreLostAgainAndAgainAreAFailureOfTheJob) {
+  RestartPlan plan = Plan();
+  const v1::GetStatusReply status = TrainingUnder(v1::ConsistencySpec::SSP);
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(plan.AfterLostWorker(status), Answer::kReplace);
+  EXPECT_EQ(plan.AfterLostWorker(status), Answer::kRestart);
+  WriteExampleCheckpoint(dir_, 50);
+  EXPECT_EQ(plan.AfterLostWorker(status), Answer::kReplace);
+}
+
+TEST_F(RestartPlanTest, AFolderThatCannotBeReadIsAnError) {
+  std::ofstream(dir_) << "a file";
+  EXPECT_THAT(std::string(RestartPlan::Create({dir_}).status().message()),
+              HasSubstr("expected a folder with checkpoints"));
+}
+
+}  // namespace
+}  // namespace capstan

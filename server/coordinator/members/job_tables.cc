@@ -1,0 +1,58 @@
+#include "server/coordinator/members/job_tables.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "common/base/status_macros.h"
+#include "common/codec/table_codecs.h"
+#include "common/job/job_properties.h"
+#include "common/routing/job_view.h"
+#include "server/optimizer/table_optimizers.h"
+
+namespace capstan {
+namespace {
+
+// `expected` is the number of `whose`.
+absl::Status CheckSameOwnArrays(uint32_t own_arrays, uint32_t expected, absl::string_view whose) {
+  if (own_arrays == expected) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("expected ", expected, " arrays of own state, as ", whose, " has, got ",
+                   own_arrays, "; start every worker with the same job and the same program"));
+}
+
+}  // namespace
+
+absl::Status JobTables::Take(const v1::RegisterWorkerRequest& worker, bool is_first,
+                             uint64_t slice_bytes) {
+  RETURN_IF_ERROR(CompareWithCheckpoint(worker));
+  if (is_first) RETURN_IF_ERROR(TakeFirst(worker, slice_bytes));
+  RETURN_IF_ERROR(CheckSameTables(worker.tables(), specs_, "the first worker",
+                                  "start every worker with the same job"));
+  return CheckSameOwnArrays(worker.own_arrays(), own_arrays_, "the first worker");
+}
+
+absl::Status JobTables::CompareWithCheckpoint(const v1::RegisterWorkerRequest& worker) const {
+  if (restored_.is_empty()) return absl::OkStatus();
+  RETURN_IF_ERROR(CheckSameTables(worker.tables(), restored_.manifest.tables(), "the checkpoint",
+                                  "go on with the tables and the data of its job"));
+  return CheckSameOwnArrays(worker.own_arrays(), restored_.manifest.own_arrays(), "the checkpoint");
+}
+
+absl::Status JobTables::TakeFirst(const v1::RegisterWorkerRequest& worker, uint64_t slice_bytes) {
+  ASSIGN_OR_RETURN(elements_, CheckTables(worker.tables(), slice_bytes));
+  RETURN_IF_ERROR(
+      CheckOwnArrays(worker.own_arrays(), MostPushArrays(job_.codec()), elements_, slice_bytes));
+  RETURN_IF_ERROR(CheckTableStaleness(job_.consistency(), worker.tables()));
+  RETURN_IF_ERROR(CheckTableCodecs(job_.codec(), worker.tables()));
+  for (const v1::TableSpec& table : worker.tables()) {
+    RETURN_IF_ERROR(
+        CodecsOfTable(job_.codec(), table.name(), ElementCount(table), slice_bytes).status());
+  }
+  RETURN_IF_ERROR(CheckTableOptimizers(job_, worker.tables()));
+  RETURN_IF_ERROR(CheckJobOptimizerIsUsed(job_, worker.tables()));
+  RETURN_IF_ERROR(CheckSparseTables(job_, worker.tables()));
+  own_arrays_ = worker.own_arrays();
+  specs_ = worker.tables();
+  return absl::OkStatus();
+}
+
+}  // namespace capstan

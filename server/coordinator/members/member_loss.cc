@@ -1,0 +1,90 @@
+#include "server/coordinator/members/member_loss.h"
+
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/printable_text.h"
+#include "server/coordinator/members/job_progress.h"
+
+namespace capstan {
+namespace {
+
+constexpr Role kServer = v1::HeartbeatRequest::SERVER;
+constexpr Role kWorker = v1::HeartbeatRequest::WORKER;
+
+MemberLoss Failing(std::string text) { return {/*fails_job=*/true, false, std::move(text)}; }
+
+std::string ReasonOf(const v1::ReportFailureRequest& failure) {
+  return failure.reason().empty() ? "failed without a reason" : CutText(failure.reason());
+}
+
+// The newest view still has the lost worker.
+bool ChangesBits(const JobFacts& facts) {
+  v1::GetStatusReply status;
+  *status.mutable_view() = facts.view;
+  for (uint32_t id = 0; id < facts.members.workers().size(); ++id) {
+    *status.add_progress() = facts.ProgressOf(id);
+  }
+  return HasBspStepsLeft(status);
+}
+
+MemberLoss LossBeforeRegistering(const v1::ReportFailureRequest& failure, const JobFacts& facts) {
+  const std::string what = absl::StrCat("a ", RoleName(failure.role()),
+                                        " failed before it registered: ", ReasonOf(failure));
+  const bool is_missing =
+      facts.view.phase() == v1::REGISTERING && facts.members.Lacks(failure.role());
+  if (is_missing) return Failing(what);
+  // It was one too many, or the others go on without it.
+  return {false, false, JobEvent(what, std::nullopt, ReasonOf(failure))};
+}
+
+}  // namespace
+
+MemberLoss LossByFailure(const v1::ReportFailureRequest& failure, const JobFacts& facts) {
+  if (failure.before_registering()) return LossBeforeRegistering(failure, facts);
+  const std::string what =
+      absl::StrCat(MemberName({failure.role(), failure.id()}), ": ", ReasonOf(failure));
+  const bool is_needed = !facts.result.has_value() || failure.role() != kWorker;
+  return is_needed ? Failing(what) : LossAfterResult(what, ReasonOf(failure));
+}
+
+MemberLoss LossOfServer(uint32_t server, const JobFacts& facts,
+                        const std::string& newest_checkpoint) {
+  const char* const advice = !newest_checkpoint.empty()   ? "go on with --restore=latest"
+                             : !facts.restored.is_empty() ? "restore the same checkpoint again"
+                                                          : "start the job again";
+  return Failing(absl::StrCat(MemberName({kServer, server}), " (",
+                              facts.members.servers()[server].address.grpc,
+                              ") has been silent for ", facts.job.membership().lease_seconds(),
+                              " s (lease); its shards are lost: see its log, and ", advice));
+}
+
+MemberLoss LossOfWorker(uint32_t worker, const std::string& what, const std::string& reason,
+                        const JobFacts& facts) {
+  if (facts.view.phase() == v1::REGISTERING || facts.view.phase() == v1::PLACING) {
+    return Failing(
+        absl::StrCat(what, " before training began: see its log, and start the job again"));
+  }
+  const bool is_last = !facts.members.LowestLiveWorker().has_value();
+  if (is_last && !facts.job.stay()) {
+    return Failing(absl::StrCat(
+        what, " and was the last live worker: see the workers' logs, and start the job again"));
+  }
+  const Member& member = facts.members.workers()[worker];
+  const bool changes_bits = member.is_lost() && ChangesBits(facts);
+  if (changes_bits && !facts.job.membership().allow_other_bits()) {
+    return Failing(absl::StrCat(
+        what, "; under bsp the others could go on with other bits only (--allow_other_bits)"));
+  }
+  const char* const effect =
+      is_last ? "; the job stays, and waits for other workers" : "; the others go on";
+  return {false, changes_bits,
+          JobEvent(absl::StrCat(what, effect), member.progress.steps_done(), reason)};
+}
+
+MemberLoss LossAfterResult(const std::string& what, const std::string& reason) {
+  return {false, false, JobEvent(absl::StrCat(what, "; its work is done"), std::nullopt, reason)};
+}
+
+}  // namespace capstan

@@ -1,0 +1,112 @@
+#ifndef SERVER_COORDINATOR_MEMBERS_MEMBER_REGISTRY_H_
+#define SERVER_COORDINATOR_MEMBERS_MEMBER_REGISTRY_H_
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "common/base/ids.h"
+#include "common/routing/routing_table.h"
+#include "proto/coordinator_service.pb.h"
+#include "server/coordinator/members/member_key.h"
+
+namespace capstan {
+
+// One registered server or worker.
+struct Member {
+  Incarnation incarnation;
+  ServerAddress address;  // Servers only.
+  std::string host;       // v1::RegisterServerRequest::host
+  std::string end;        // Why it is no member any more; empty while it is live.
+  uint64_t view_version = 0;
+  v1::Progress progress;  // Workers only.
+  v1::ServerLoad load;    // Servers only.
+  Step first_step;        // Workers only.
+  // Workers only: it has a dead one's place, and no first step yet (EnteringWorkers).
+  bool is_entering = false;
+  // Workers of a job that stays only: it has left for this reason.
+  bool has_done_its_steps = false;
+
+  bool is_live() const { return end.empty(); }
+  bool is_lost() const { return !is_live() && !has_done_its_steps; }
+};
+
+// The members of the job. Ids are given in order of registration, never twice. Not thread-safe.
+class MemberRegistry {
+ public:
+  MemberRegistry(uint32_t num_servers, uint32_t num_workers)
+      : num_servers_(num_servers), num_workers_(num_workers) {}
+
+  // Whether it was a worker whose place another process has taken.
+  bool IsReplaced(Incarnation incarnation) const { return replaced_.count(incarnation) > 0; }
+  // The id of the member with this incarnation, if there is one.
+  std::optional<uint32_t> FindIncarnation(Role role, Incarnation incarnation) const;
+  // The new member's id. FAILED_PRECONDITION: all places are taken.
+  absl::StatusOr<uint32_t> Add(Role role, Incarnation incarnation, const ServerAddress& address,
+                               const std::string& host = "");
+  // Gives the place of the first dead worker, or of the one with this rank, to another process.
+  // Returns the worker's id. RESOURCE_EXHAUSTED: all are live, or this one is.
+  absl::StatusOr<uint32_t> TakePlaceOfDeadWorker(Incarnation incarnation,
+                                                 std::optional<uint32_t> rank = std::nullopt);
+  // The worker begins at this step.
+  void BeginAt(uint32_t worker, Step first_step);
+  // Borrowed until the next Add. INVALID_ARGUMENT: the role is unknown. FAILED_PRECONDITION: the id
+  // is unknown, the incarnation is another one, or the member has left or was declared dead.
+  absl::StatusOr<Member*> Find(MemberKey key, Incarnation incarnation);
+
+  // All places are taken.
+  bool is_complete() const {
+    return servers_.size() == num_servers_ && workers_.size() == num_workers_;
+  }
+  // A place of this role has never been taken.
+  bool Lacks(Role role) const;
+  // "1 of 2 servers (0) and 3 of 8 workers (0 to 2) have registered; server 1 and workers 3 to 7
+  // missing". Only while it is not complete.
+  std::string RollCall() const;
+  // The last progress of each lost worker that was replaced.
+  const std::vector<v1::Progress>& replaced_workers() const { return replaced_workers_; }
+  const std::vector<Member>& servers() const { return servers_; }
+  const std::vector<Member>& workers() const { return workers_; }
+  std::vector<Member>& OfRole(Role role);
+
+  // All servers have acted on a view of this version or a later one.
+  bool ServersHaveSeen(uint64_t view_version) const;
+  bool LiveWorkersHaveFinished() const;
+  // The hosts of all members.
+  std::set<std::string> Hosts() const;
+  std::optional<uint32_t> LowestLiveWorker() const;
+  bool HasEnteringWorkers() const;
+  // The progress of the live workers that have begun, and still have steps to do.
+  std::vector<const v1::Progress*> Computing() const;
+  // The latest one at which a worker has begun, also of those replaced.
+  Step latest_first_step() const { return latest_first_step_; }
+  // Writes the view's members.
+  void WriteTo(v1::JobView& view) const;
+
+ private:
+  const uint32_t num_servers_;
+  const uint32_t num_workers_;
+  std::vector<Member> servers_;
+  std::vector<Member> workers_;
+  std::vector<v1::Progress> replaced_workers_;
+  std::set<Incarnation> replaced_;
+  Step latest_first_step_;
+};
+
+// A worker has done all its steps.
+bool HasFinished(const v1::Progress& progress);
+
+// INVALID_ARGUMENT unless it is SERVER or WORKER.
+absl::Status CheckRole(Role role);
+
+// INVALID_ARGUMENT unless `address` is host:port.
+absl::Status CheckAddress(absl::string_view address);
+
+}  // namespace capstan
+
+#endif  // SERVER_COORDINATOR_MEMBERS_MEMBER_REGISTRY_H_

@@ -1,0 +1,47 @@
+#ifndef SERVER_COORDINATOR_MEMBERS_PARKED_HEARTBEATS_H_
+#define SERVER_COORDINATOR_MEMBERS_PARKED_HEARTBEATS_H_
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/time/time.h"
+#include "common/membership/coordinator_endpoint.h"
+#include "proto/coordinator_service.pb.h"
+#include "server/coordinator/members/member_key.h"
+
+namespace capstan {
+
+// Heartbeats that wait for a newer view than their member has received, at most one of each
+// member. They are taken out in the order of members. Not thread-safe.
+class ParkedHeartbeats {
+ public:
+  struct Heartbeat {
+    MemberKey member;
+    uint64_t received_version;
+    absl::Time answer_by;
+    CoordinatorEndpoint::Callback<v1::HeartbeatReply> done;
+  };
+
+  // The member must have none parked.
+  void Park(Heartbeat heartbeat);
+  bool Has(MemberKey member) const { return parked_.count(member) > 0; }
+  std::optional<Heartbeat> Take(MemberKey member);
+  std::vector<Heartbeat> TakeAll();
+  // Takes the heartbeats whose members have a view older than this version.
+  std::vector<Heartbeat> TakeOlderThan(uint64_t version);
+  // Takes the heartbeats whose time has come.
+  std::vector<Heartbeat> TakeDue(absl::Time now);
+  absl::Time NextDue() const;  // InfiniteFuture: there are none
+
+ private:
+  std::vector<Heartbeat> TakeIf(absl::FunctionRef<bool(const Heartbeat&)> is_taken);
+
+  std::map<MemberKey, Heartbeat> parked_;
+};
+
+}  // namespace capstan
+
+#endif  // SERVER_COORDINATOR_MEMBERS_PARKED_HEARTBEATS_H_

@@ -1,0 +1,141 @@
+#include "server/coordinator/members/registration.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+
+#include "server/coordinator/members/example_facts.h"
+
+namespace capstan {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using Kind = Registration::Place::Kind;
+
+v1::RegisterWorkerRequest Newcomer(uint64_t incarnation, uint64_t elements = 64) {
+  v1::RegisterWorkerRequest request;
+  request.set_incarnation(incarnation);
+  request.set_host("h");
+  request.add_tables()->set_name("w");
+  request.mutable_tables(0)->add_shape(elements);
+  request.set_may_enter_late(true);
+  return request;
+}
+
+v1::JobSpec TwoWorkers() {
+  v1::JobSpec job = ExampleFacts::WithMembers({}, 1, 2);
+  job.mutable_membership()->set_registration_seconds(20);
+  return job;
+}
+
+class RegistrationTest : public testing::Test {
+ protected:
+  explicit RegistrationTest(RestorePoint restored = {})
+      : facts_(TwoWorkers(), clock_, std::move(restored)), registration_(facts_) {
+    facts_.view.set_phase(v1::REGISTERING);
+  }
+  absl::StatusOr<Registration::Place> AddServer() {
+    v1::RegisterServerRequest server;
+    server.set_incarnation(1);
+    server.set_address("host:1");
+    return registration_.AddServer(server, events_);
+  }
+  absl::StatusOr<Registration::Place> Add(const v1::RegisterWorkerRequest& worker) {
+    return registration_.AddWorker(worker, /*slice_bytes=*/64, events_);
+  }
+  void Train() {
+    ASSERT_TRUE(AddServer().ok());
+    for (const uint64_t incarnation : {10, 11}) ASSERT_TRUE(Add(Newcomer(incarnation)).ok());
+    facts_.view.set_phase(v1::TRAINING);
+  }
+
+  FakeClock clock_;
+  JobFacts facts_;
+  JobEvents events_;
+  Registration registration_;
+};
+
+TEST_F(RegistrationTest, AProcessHasOnePlaceHoweverOftenItAsks) {
+  const Registration::Place place = Add(Newcomer(10)).value();
+  EXPECT_EQ(place.id, 0u);
+  EXPECT_EQ(place.kind, Kind::kNew);
+  const Registration::Place again = Add(Newcomer(10)).value();
+  EXPECT_EQ(again.id, 0u);
+  EXPECT_EQ(again.kind, Kind::kKnown);
+  EXPECT_EQ(Add(Newcomer(11))->id, 1u);
+  ASSERT_EQ(events_.size(), 2u);
+  EXPECT_EQ(events_[1].text, "worker 1 has registered");
+  EXPECT_EQ(AddServer()->id, 0u);
+  EXPECT_EQ(events_[2].text, "server 0 has registered at host:1");
+}
+
+TEST_F(RegistrationTest, AWorkerTakesADeadOnesPlaceOnlyWhileTheJobTrains) {
+  Train();
+  facts_.members.OfRole(v1::HeartbeatRequest::WORKER)[1].end = "it is gone";
+  v1::RegisterWorkerRequest from_the_start = Newcomer(50);
+  from_the_start.set_may_enter_late(false);
+  EXPECT_TRUE(absl::IsFailedPrecondition(Add(from_the_start).status()));
+  facts_.view.set_phase(v1::EVALUATING);
+  EXPECT_THAT(std::string(Add(Newcomer(50)).status().message()),
+              HasSubstr("workers have done their steps"));
+  facts_.view.set_phase(v1::TRAINING);
+  const Registration::Place place = Add(Newcomer(50)).value();
+  EXPECT_EQ(place.id, 1u);
+  EXPECT_EQ(place.kind, Kind::kOfDeadWorker);
+  EXPECT_EQ(events_.back().text, "another worker takes the place of worker 1");
+  EXPECT_THAT(std::string(Add(Newcomer(11)).status().message()),
+              HasSubstr("another one has taken its place"));
+}
+
+TEST_F(RegistrationTest, AJobThatHasEndedTakesNobody) {
+  facts_.view.set_reason("it broke");
+  facts_.view.set_phase(v1::FAILED);
+  const absl::Status failed = Add(Newcomer(10)).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(failed)) << failed;
+  EXPECT_THAT(std::string(failed.message()), HasSubstr("ended already (it broke)"));
+  facts_.view.set_phase(v1::DONE);
+  EXPECT_THAT(std::string(Add(Newcomer(10)).status().message()), HasSubstr("(it is done)"));
+}
+
+TEST_F(RegistrationTest, TheTextOfWhoIsMissingAlsoSaysWhoWasRefused) {
+  EXPECT_EQ(registration_.deadline(), clock_.Now() + absl::Seconds(20));
+  ASSERT_TRUE(Add(Newcomer(10)).ok());
+  EXPECT_THAT(registration_.MissingText(),
+              HasSubstr("after 20 s (--registration_seconds) 0 of 1 servers and 1 of 2 workers"));
+  EXPECT_THAT(registration_.MissingText(), Not(HasSubstr("refused")));
+  ASSERT_FALSE(Add(Newcomer(11, /*elements=*/65)).ok());
+  EXPECT_THAT(registration_.MissingText(), HasSubstr("; refused: a worker on h: "));
+  EXPECT_THAT(events_.back().text, HasSubstr("refused a worker on h: "));
+}
+
+TEST_F(RegistrationTest, NobodyIsAwaitedOnceAllHaveCome) {
+  Train();
+  facts_.view.set_phase(v1::REGISTERING);
+  EXPECT_EQ(registration_.deadline(), absl::InfiniteFuture());
+}
+
+RestorePoint Restored() {
+  RestorePoint restored;
+  restored.path = "dir/c1";
+  *restored.manifest.mutable_tables() = Newcomer(0).tables();
+  for (const int64_t step : {40, 43}) restored.manifest.add_workers()->set_first_step(step);
+  return restored;
+}
+
+class RestoredRegistrationTest : public RegistrationTest {
+ protected:
+  RestoredRegistrationTest() : RegistrationTest(Restored()) {}
+};
+
+TEST_F(RestoredRegistrationTest, WorkersBeginAtTheStepsOfTheCheckpoint) {
+  for (const uint64_t incarnation : {10, 11}) ASSERT_TRUE(Add(Newcomer(incarnation)).ok());
+  EXPECT_EQ(facts_.members.workers()[0].first_step, Step(40));
+  EXPECT_EQ(facts_.members.workers()[1].first_step, Step(43));
+  EXPECT_EQ(facts_.members.latest_first_step(), Step(43));
+}
+
+}  // namespace
+}  // namespace capstan

@@ -1,0 +1,37 @@
+#include "server/coordinator/members/training_progress.h"
+
+#include "absl/strings/str_cat.h"
+#include "server/coordinator/members/member_key.h"
+
+namespace capstan {
+
+TrainingProgress::TrainingProgress(const v1::JobSpec& job, const RestorePoint& restored)
+    : job_(job), restored_(restored), time_(absl::Seconds(restored.manifest.training_seconds())) {}
+
+void TrainingProgress::Begin(absl::Time now) { began_ = now; }
+
+void TrainingProgress::End(absl::Time now) {
+  time_ = TimeUntil(now);
+  began_.reset();
+}
+
+absl::Duration TrainingProgress::TimeUntil(absl::Time now) const {
+  return began_.has_value() ? time_ + (now - *began_) : time_;
+}
+
+absl::Status TrainingProgress::ReportSteps(uint32_t worker, int64_t steps) {
+  if (steps == 0) return absl::OkStatus();
+  if (steps_total_ == 0) steps_total_ = steps;
+  if (!job_.stay() && steps < restored_.manifest.end_step()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--steps or --epochs: expected at least the ", restored_.manifest.end_step(),
+                     " steps that are in ", restored_.path, ", got ", steps));
+  }
+  const bool has_same_rounds = job_.stay() && steps_total_ > 0 && steps % steps_total_ == 0;
+  if (steps == steps_total_ || has_same_rounds) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      MemberName({v1::HeartbeatRequest::WORKER, worker}), " has ", steps,
+      " steps to do, the others ", steps_total_, ": expected the same data on every worker"));
+}
+
+}  // namespace capstan

@@ -1,0 +1,58 @@
+#include "server/coordinator/plans/entering_workers.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "server/coordinator/members/member_key.h"
+
+namespace capstan {
+namespace {
+
+constexpr Role kWorker = v1::HeartbeatRequest::WORKER;
+
+}  // namespace
+
+void EnteringWorkers::Await(uint32_t worker) {
+  members_.OfRole(kWorker).at(worker).is_entering = true;
+  next_steps_[worker].clear();
+}
+
+void EnteringWorkers::Forget(uint32_t worker) {
+  members_.OfRole(kWorker).at(worker).is_entering = false;
+  next_steps_.erase(worker);
+}
+
+absl::Status EnteringWorkers::Report(const v1::HeartbeatRequest& heartbeat) {
+  if (heartbeat.role() != v1::HeartbeatRequest::SERVER) return absl::OkStatus();
+  for (const v1::NextStep& next_step : heartbeat.next_steps()) {
+    const auto found = next_steps_.find(next_step.worker());
+    if (found == next_steps_.end()) continue;
+    const Member& worker = members_.workers()[next_step.worker()];
+    if (worker.incarnation != Incarnation(next_step.incarnation())) continue;
+    found->second[heartbeat.id()] = Step(next_step.step());
+  }
+  return absl::OkStatus();
+}
+
+bool EnteringWorkers::Settle(const JobFacts&, JobEvents& events) {
+  bool has_entered = false;
+  for (auto it = next_steps_.begin(); it != next_steps_.end();) {
+    const auto& [worker, steps] = *it;
+    if (steps.size() < members_.servers().size()) {
+      ++it;
+      continue;
+    }
+    Step first_step;
+    for (const auto& [server, step] : steps) first_step = std::max(first_step, step);
+    members_.BeginAt(worker, first_step);
+    members_.OfRole(kWorker).at(worker).is_entering = false;
+    events.emplace_back(
+        absl::StrCat(MemberName({kWorker, worker}), " enters at step ", first_step.value()),
+        first_step.value());
+    it = next_steps_.erase(it);
+    has_entered = true;
+  }
+  return has_entered;
+}
+
+}  // namespace capstan

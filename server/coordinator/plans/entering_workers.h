@@ -1,0 +1,42 @@
+#ifndef SERVER_COORDINATOR_PLANS_ENTERING_WORKERS_H_
+#define SERVER_COORDINATOR_PLANS_ENTERING_WORKERS_H_
+
+#include <cstdint>
+#include <map>
+
+#include "absl/status/status.h"
+#include "common/base/ids.h"
+#include "proto/coordinator_service.pb.h"
+#include "server/coordinator/members/member_registry.h"
+#include "server/coordinator/plans/job_plan.h"
+
+namespace capstan {
+
+// Workers in the place of dead ones, until they have a first step. Each server reports its next
+// step without an update of that place, and waits there. The first step is the largest of these, so
+// that no update is pushed twice. Not thread-safe.
+class EnteringWorkers : public JobPlan {
+ public:
+  // `members` must outlive the plan, which says there who is entering.
+  explicit EnteringWorkers(MemberRegistry& members) : members_(members) {}
+
+  // The worker has taken a dead one's place.
+  void Await(uint32_t worker);
+  // The worker has died.
+  void Forget(uint32_t worker);
+
+  // Ignored unless it names an entering incarnation.
+  absl::Status Report(const v1::HeartbeatRequest& heartbeat) override;
+  // The workers enter for which all servers have reported.
+  bool Settle(const JobFacts& facts, JobEvents& events) override;
+
+ private:
+  using StepOfServer = std::map<uint32_t, Step>;
+
+  MemberRegistry& members_;
+  std::map<uint32_t, StepOfServer> next_steps_;  // by worker
+};
+
+}  // namespace capstan
+
+#endif  // SERVER_COORDINATOR_PLANS_ENTERING_WORKERS_H_

@@ -1,0 +1,65 @@
+#include "server/coordinator/plans/entering_workers.h"
+
+#include <gtest/gtest.h>
+
+#include "server/coordinator/members/example_facts.h"
+
+namespace capstan {
+namespace {
+
+v1::HeartbeatRequest Next(uint32_t server, uint32_t worker, uint64_t incarnation, int64_t step) {
+  v1::HeartbeatRequest heartbeat = HeartbeatOf({v1::HeartbeatRequest::SERVER, server});
+  v1::NextStep& next = *heartbeat.add_next_steps();
+  next.set_worker(worker);
+  next.set_incarnation(incarnation);
+  next.set_step(step);
+  return heartbeat;
+}
+
+class EnteringWorkersTest : public testing::Test {
+ protected:
+  bool Settle() { return entering_.Settle(example_.facts, example_.events); }
+  void Report(const v1::HeartbeatRequest& heartbeat) {
+    EXPECT_TRUE(entering_.Report(heartbeat).ok());
+  }
+
+  ExampleFacts example_{/*num_servers=*/2, /*num_workers=*/4};
+  EnteringWorkers entering_{example_.facts.members};
+};
+
+TEST_F(EnteringWorkersTest, AWorkerBeginsBeyondWhatAnyServerHasOfItsPlace) {
+  entering_.Await(3);
+  EXPECT_TRUE(example_.Worker(3).is_entering);
+  Report(Next(0, 3, 203, 5));
+  Report(Next(0, 3, 203, 5));
+  EXPECT_FALSE(Settle()) << "one server has reported";
+  Report(Next(1, 3, 203, 4));
+  EXPECT_TRUE(Settle());
+  EXPECT_FALSE(example_.Worker(3).is_entering);
+  EXPECT_EQ(example_.Worker(3).first_step, Step(5));
+  EXPECT_EQ(example_.facts.members.latest_first_step(), Step(5));
+  ASSERT_EQ(example_.events.size(), 1u);
+  EXPECT_EQ(example_.events[0].text, "worker 3 enters at step 5");
+  EXPECT_EQ(example_.events[0].step, 5);
+  EXPECT_FALSE(Settle()) << "once";
+}
+
+TEST_F(EnteringWorkersTest, ReportsOfAnotherIncarnationDoNotCount) {
+  entering_.Await(3);
+  Report(Next(0, 3, 203, 5));
+  entering_.Forget(3);
+  EXPECT_FALSE(example_.Worker(3).is_entering);
+  example_.Worker(3).incarnation = Incarnation(8);
+  entering_.Await(3);
+  for (const uint32_t server : {0, 1}) {
+    Report(Next(server, 3, 203, 9));
+    Report(Next(server, 2, 8, 9));
+  }
+  EXPECT_FALSE(Settle());
+  for (const uint32_t server : {0, 1}) Report(Next(server, 3, 8, 6));
+  EXPECT_TRUE(Settle());
+  EXPECT_EQ(example_.Worker(3).first_step, Step(6));
+}
+
+}  // namespace
+}  // namespace capstan

@@ -1,0 +1,37 @@
+#ifndef SERVER_COORDINATOR_PLANS_JOB_PLAN_H_
+#define SERVER_COORDINATOR_PLANS_JOB_PLAN_H_
+
+#include "absl/status/status.h"
+#include "proto/checkpoint.pb.h"
+#include "proto/coordinator_service.pb.h"
+#include "server/coordinator/members/job_event.h"
+#include "server/coordinator/members/job_facts.h"
+
+namespace capstan {
+
+// Something that is decided while the job runs, such as its consistency or the step of its next
+// checkpoint. It takes members' reports, settles from the facts of the job, and writes to the view.
+// JobState owns all plans, and calls them in one order. Not thread-safe.
+class JobPlan {
+ public:
+  virtual ~JobPlan() = default;
+
+  // What a live member reports to this plan, if anything. Settle follows, before any other report.
+  // INVALID_ARGUMENT: no member can mean it.
+  virtual absl::Status Report(const v1::HeartbeatRequest&) { return absl::OkStatus(); }
+  // The view says how values are cut and where they lie. Called once, before it is published.
+  virtual void OnPlacement(const JobFacts&) {}
+  // Decides what can be decided now, and notes it in `events`. True if members must hear of it. A
+  // plan may have a part of the facts that it changes, as EnteringWorkers has the members.
+  virtual bool Settle(const JobFacts& facts, JobEvents& events) = 0;
+
+  // Writes the fields of this plan: for members, for people, and for a job that goes on from the
+  // checkpoint. `view` may have older ones.
+  virtual void WriteToView(v1::JobView&) const {}
+  virtual void WriteToStatus(v1::GetStatusReply&) const {}
+  virtual void WriteToManifest(v1::CheckpointManifest&) const {}
+};
+
+}  // namespace capstan
+
+#endif  // SERVER_COORDINATOR_PLANS_JOB_PLAN_H_

@@ -1,0 +1,50 @@
+#include "server/coordinator/plans/output_plan.h"
+
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "common/base/printable_text.h"
+
+namespace capstan {
+namespace {
+
+// The shortest digits that give the same number again, as in a summary.
+std::string DigitsOf(double value) { return nlohmann::json(value).dump(); }
+
+// Of the evaluator's `result`.
+ModelOutput::Metadata MetadataOf(const v1::JobSpec& job, int64_t step,
+                                 const v1::ReportResultRequest& result) {
+  ModelOutput::Metadata metadata = {
+      {"format", "capstan"},
+      {"job", PrintableText(job.name())},
+      {"step", absl::StrCat(step)},
+      {"parameters_xxh3", absl::StrFormat("%016x", result.parameters_xxh3())}};
+  const bool learns = job.model().type() != v1::ModelSpec::REPLAY;
+  if (learns && !result.has_no_accuracy()) {
+    metadata["test_accuracy"] = DigitsOf(result.test_accuracy());
+  }
+  if (learns && !result.has_no_loss()) metadata["test_loss"] = DigitsOf(result.test_loss());
+  if (result.has_test_auc()) metadata["test_auc"] = DigitsOf(result.test_auc());
+  return metadata;
+}
+
+}  // namespace
+
+bool OutputPlan::Settle(const JobFacts& facts, JobEvents&) {
+  if (!is_wanted_) return false;
+  if (facts.view.phase() == v1::REGISTERING && facts.members.is_complete() &&
+      !std::exchange(is_asked_for_, true)) {
+    work_ = [tables = facts.tables.specs()](ModelOutput& file) { return file.Begin(tables, {}); };
+  }
+  if (facts.view.phase() == v1::SAVING && facts.members.ServersHaveSeen(facts.phase_version) &&
+      !std::exchange(is_name_asked_for_, true)) {
+    work_ = [metadata = MetadataOf(facts.job, facts.training.steps_total(), *facts.result),
+             hash = facts.result->parameters_xxh3()](ModelOutput& file) {
+      return file.Publish(metadata, hash);
+    };
+  }
+  return false;
+}
+
+}  // namespace capstan

@@ -1,0 +1,118 @@
+#include "server/slice/dense_slice.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "kernels/cpu/gradients.h"
+
+namespace capstan {
+
+DenseSlice::DenseSlice(Options options)
+    : Slice(std::move(options.slice), options.own_arrays, options.memory.values.size()),
+      codecs_(std::move(options.codecs)),
+      state_(std::move(options.memory), options.optimizer),
+      encoded_values_(codecs_.pull.get(), options.pull_draws),
+      copies_(codecs_.pull.get(), options.pull_draws, options.reply_state) {}
+
+absl::Status DenseSlice::SetInitialValues(const Payload& values) {
+  const size_t bytes = state_.size() * sizeof(float);
+  if (values.size_bytes() != bytes) {
+    return absl::InvalidArgumentError(absl::StrCat(name(), ": expected initial values of ", bytes,
+                                                   " bytes (", state_.size(), " float32), got ",
+                                                   values.size_bytes()));
+  }
+  const auto is_finite = [](size_t, absl::Span<const float> block) { return IsFinite(block); };
+  if (checks_finite() && !values.ForEachBlock(is_finite)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name(), ": the initial values hold a NaN or an infinity"));
+  }
+  state_.SetInitialValues(values);
+  return absl::OkStatus();
+}
+
+absl::Status DenseSlice::ReadDense(WorkerId worker, DenseStep&& step, CheckedStep* read) const {
+  if (step.pull.has_value()) {
+    ParkedPull& pull = read->pull.emplace();
+    pull.step = step.pull->step;
+    pull.is_float32 = step.pull->is_float32;
+    pull.copy = step.copy;
+  }
+  if (!step.push.has_value()) return absl::OkStatus();
+  StepPush& push = *step.push;
+  read->push = HeadOf(push);
+  if (!push.gradient.has_value() || IsAgain(worker, push)) return absl::OkStatus();
+  const Codec& codec = codecs_.PushOf(push.step, push.gradient->codec);
+  absl::StatusOr<EncodedGradient> gradient =
+      EncodedGradient::Check(*std::move(push.gradient), codec, state_.size());
+  if (!gradient.ok()) return Annotate(gradient.status(), name());
+  read->push->gradient = *std::move(gradient);
+  return absl::OkStatus();
+}
+
+void DenseSlice::Apply(const CheckedPush& push, uint64_t learning_rate_divisor) {
+  const SliceState::Update update = state_.BeginUpdate(learning_rate_divisor, push.learning_rate);
+  push.gradient->ForEachBlock(
+      [&update](size_t offset, absl::Span<const float> block) { update.Apply(offset, block); });
+}
+
+void DenseSlice::ApplyMean(Step /*step*/, PushesOfStep pushes) {
+  // The learning rate is that of the first one with a gradient.
+  const CheckedPush& first =
+      **std::find_if(pushes.begin(), pushes.end(),
+                     [](const CheckedPush* push) { return push->gradient.has_value(); });
+  const SliceState::Update update =
+      state_.BeginUpdate(/*learning_rate_divisor=*/1, first.learning_rate);
+  ForEachBlockOfMean(pushes, state_.size(), [&update](size_t offset, absl::Span<const float> mean) {
+    update.Apply(offset, mean);
+  });
+}
+
+ExchangeReply DenseSlice::ReplyWithValues(WorkerId worker, const ParkedPull& pull) {
+  ExchangeReply reply = MakeReply(pull.learning_rate_divisor);
+  if (pull.is_float32 || !codecs_.pull->is_lossy()) {
+    reply.values = state_.Share();
+    return reply;
+  }
+  absl::StatusOr<WorkerCopies::Reply> encoded = EncodedReply(worker, pull);
+  if (!encoded.ok()) return ErrorReply(Annotate(encoded.status(), name()));
+  reply.values = std::move(encoded->values);
+  reply.codec = encoded->codec;
+  reply.copy = encoded->copy;
+  return reply;
+}
+
+absl::StatusOr<WorkerCopies::Reply> DenseSlice::EncodedReply(WorkerId worker,
+                                                             const ParkedPull& pull) {
+  if (IsTopk(codecs_.pull->type())) {
+    const bool is_shared = IsWhole(pull.step);
+    return copies_.Answer({worker, pull.copy, is_shared}, state_.Share(), state_.version());
+  }
+  WorkerCopies::Reply reply;
+  ASSIGN_OR_RETURN(reply.values, encoded_values_.Encode(state_.values(), state_.version()));
+  reply.codec = codecs_.pull->type();
+  return reply;
+}
+
+void DenseSlice::Save(SliceSnapshot& snapshot) const {
+  snapshot.values = state_.Share();
+  snapshot.optimizer_state = state_.ShareOptimizerState();
+  snapshot.copy = copies_.shared();
+}
+
+absl::Status DenseSlice::Load(const SliceSnapshot& snapshot) {
+  if (snapshot.copy.has_value()) RETURN_IF_ERROR(copies_.Restore(*snapshot.copy));
+  return absl::OkStatus();
+}
+
+SliceMemory DenseSlice::memory() const {
+  SliceMemory memory;
+  memory.parameters = state_.values_bytes();
+  memory.optimizer = state_.optimizer_bytes();
+  memory.accumulators = kept().size_bytes();
+  memory.copies = copies_.size_bytes() + encoded_values_.size_bytes();
+  return memory;
+}
+
+}  // namespace capstan

@@ -1,0 +1,66 @@
+#ifndef SERVER_SLICE_DENSE_SLICE_H_
+#define SERVER_SLICE_DENSE_SLICE_H_
+
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/base/ids.h"
+#include "common/codec/codec.h"
+#include "common/codec/table_codecs.h"
+#include "common/exchange/parameter_endpoint.h"
+#include "common/exchange/payload.h"
+#include "server/optimizer/optimizer.h"
+#include "server/slice/encoded_values.h"
+#include "server/slice/parked_pulls.h"
+#include "server/slice/push_log.h"
+#include "server/slice/shard_counts.h"
+#include "server/slice/shard_snapshot.h"
+#include "server/slice/slice.h"
+#include "server/slice/slice_state.h"
+#include "server/slice/worker_copies.h"
+
+namespace capstan {
+
+// A slice of a dense table: contiguous elements of one tensor.
+class DenseSlice : public Slice {
+ public:
+  struct Options {
+    Slice::Options slice;
+    SliceState::Memory memory;             // Required: with the initial values
+    const Optimizer* optimizer = nullptr;  // Required; outlives the slice
+    uint32_t own_arrays = 0;               // of each worker's own state
+    TableCodecs codecs;                    // Required: of pushes and pulls
+    DrawKey pull_draws;  // of encoded values; their version takes the place of the step
+    ReplyStateBudget* reply_state = nullptr;  // Required for a topk of pulls; outlives the slice
+  };
+
+  // To go on from a snapshot, `memory` is its SliceState::Take.
+  explicit DenseSlice(Options options);
+
+  uint64_t version() const override { return state_.version(); }
+  Payload values() const override { return state_.Share(); }
+  SliceMemory memory() const override;
+
+ private:
+  absl::Status ReadDense(WorkerId worker, DenseStep&& step, CheckedStep* read) const override;
+  void Apply(const CheckedPush& push, uint64_t learning_rate_divisor) override;
+  void ApplyMean(Step step, PushesOfStep pushes) override;
+  ExchangeReply ReplyWithValues(WorkerId worker, const ParkedPull& pull) override;
+  absl::Status SetInitialValues(const Payload& values) override;
+  void Forget(WorkerId worker) override { copies_.Forget(worker); }
+  void Save(SliceSnapshot& snapshot) const override;
+  absl::Status Load(const SliceSnapshot& snapshot) override;
+
+  absl::StatusOr<WorkerCopies::Reply> EncodedReply(WorkerId worker, const ParkedPull& pull);
+
+  const TableCodecs codecs_;
+  SliceState state_;
+  EncodedValues encoded_values_;
+  WorkerCopies copies_;  // used if codecs_.pull is a topk
+};
+
+}  // namespace capstan
+
+#endif  // SERVER_SLICE_DENSE_SLICE_H_

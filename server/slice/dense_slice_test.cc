@@ -1,0 +1,284 @@
+#include "server/slice/dense_slice.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "common/base/random.h"
+#include "proto/job.pb.h"
+#include "server/consistency/consistency_schedule.h"
+#include "server/consistency/update_scale.h"
+#include "server/optimizer/optimizer.h"
+#include "server/slice/slice_state.h"
+
+namespace capstan {
+namespace {
+
+constexpr int kWorkers = 3;
+constexpr size_t kSize = 10001;  // several blocks, and a part of one
+
+std::unique_ptr<Optimizer> MakeAdam() {
+  v1::OptimizerSpec spec;
+  spec.set_type(v1::OptimizerSpec::ADAM);
+  spec.set_learning_rate(0.1);
+  spec.set_weight_decay(0.01);
+  return MakeOptimizer(spec).value();
+}
+
+std::vector<float> NormalVector(Random& random) {
+  std::vector<float> numbers(kSize);
+  for (float& number : numbers) number = random.Normal();
+  return numbers;
+}
+
+// The reference: one loop over whole arrays.
+class Reference {
+ public:
+  explicit Reference(const Optimizer& optimizer) : optimizer_(optimizer) {}
+
+  void Apply(const std::vector<float>& gradient, uint64_t learning_rate_divisor = 1,
+             std::optional<double> learning_rate = std::nullopt) {
+    optimizer_.Apply(gradient, {++version_, learning_rate_divisor, learning_rate},
+                     absl::MakeSpan(values_), {absl::MakeSpan(first_), absl::MakeSpan(second_)});
+  }
+  const std::vector<float>& values() const { return values_; }
+
+ private:
+  const Optimizer& optimizer_;
+  int64_t version_ = 0;
+  std::vector<float> values_ = std::vector<float>(kSize);
+  std::vector<float> first_ = std::vector<float>(kSize);
+  std::vector<float> second_ = std::vector<float>(kSize);
+};
+
+class DenseSliceTest : public testing::Test {
+ protected:
+  std::unique_ptr<Slice> MakeSlice(ConsistencyMode mode,
+                                   UpdateScale update_scale = UpdateScale::kStaleness) {
+    const ConsistencyPeriod period = {Step(0), mode};
+    DenseSlice::Options options;
+    options.slice.update_scale = update_scale;
+    options.slice.name = "slice 0 of w";
+    options.memory = SliceState::Allocate(kSize, *optimizer_).value();
+    options.optimizer = optimizer_.get();
+    options.slice.schedule = MakeConsistencySchedule({&period, 1}).value();
+    options.slice.non_finite_pushes = &non_finite_pushes_;
+    auto slice = std::make_unique<DenseSlice>(std::move(options));
+    ReleasedReplies none;
+    for (int worker = 0; worker < kWorkers; ++worker) slice->AddWorkers({WorkerId(worker)}, &none);
+    return slice;
+  }
+
+  // Pushes a gradient of the worker's latest values, pulls, and keeps the due replies. No elements:
+  // an empty push.
+  void PushPull(Slice& slice, int worker, Step step, const std::vector<float>& gradient,
+                std::optional<double> learning_rate = std::nullopt) {
+    const auto owned = std::make_shared<std::vector<float>>(gradient);
+    StepPush push = {step, std::nullopt, pulled_version_[worker], learning_rate};
+    if (!gradient.empty()) push.gradient = {Payload(absl::MakeConstSpan(*owned), owned)};
+    ExchangeRequest request;
+    request.sender.worker = WorkerId(worker);
+    request.purpose = DenseStep{std::move(push), StepPull{step + 1}};
+    ReleasedReplies released;
+    slice.Exchange(
+        std::move(request),
+        [this, worker](ExchangeReply reply) {
+          if (reply.status.ok()) pulled_version_[worker] = reply.version;
+          replies_.push_back(std::move(reply));
+        },
+        &released);
+    for (auto& [done, reply] : released) done(std::move(reply));
+  }
+
+  static std::vector<float> ValuesOf(const ExchangeReply& reply) {
+    EXPECT_TRUE(reply.status.ok()) << reply.status;
+    std::vector<float> values(kSize);
+    reply.values.CopyTo(absl::MakeSpan(values));
+    return values;
+  }
+
+  const std::unique_ptr<Optimizer> optimizer_ = MakeAdam();
+  WorkerCounter non_finite_pushes_;
+  std::array<uint64_t, kWorkers> pulled_version_ = {};
+  std::vector<ExchangeReply> replies_;
+};
+
+TEST_F(DenseSliceTest, MeansOfWholeStepsGiveTheBitsOfOneLoop) {
+  const std::unique_ptr<Slice> slice = MakeSlice(ConsistencyMode::kBsp);
+  Reference reference(*optimizer_);
+  Random random(/*seed=*/91);
+  for (Step step(0); step < Step(4); step = step + 1) {
+    std::vector<float> mean(kSize);
+    std::vector<std::vector<float>> gradients;
+    for (int worker = 0; worker < kWorkers; ++worker) {
+      gradients.push_back(NormalVector(random));
+      for (size_t i = 0; i < kSize; ++i) {
+        mean[i] = worker == 0 ? gradients[0][i] : mean[i] + gradients[worker][i];
+      }
+    }
+    for (float& element : mean) element /= kWorkers;
+    reference.Apply(mean);
+
+    replies_.clear();
+    for (const int worker : {2, 0, 1}) PushPull(*slice, worker, step, gradients[worker]);
+
+    ASSERT_EQ(replies_.size(), size_t{kWorkers});
+    for (const ExchangeReply& reply : replies_) EXPECT_EQ(ValuesOf(reply), reference.values());
+  }
+}
+
+TEST_F(DenseSliceTest, UpdatesAfterUpdatesGiveTheBitsOfOneLoopWhileOlderValuesAreRead) {
+  const std::unique_ptr<Slice> slice = MakeSlice(ConsistencyMode::kAsync, UpdateScale::kSum);
+  Reference reference(*optimizer_);
+  Random random(/*seed=*/92);
+  std::vector<std::vector<float>> expected;
+  for (int step = 0; step < 3; ++step) {
+    for (int worker = 0; worker < kWorkers; ++worker) {
+      const std::vector<float> gradient = NormalVector(random);
+      PushPull(*slice, worker, Step(step), gradient);
+      reference.Apply(gradient);
+      expected.push_back(reference.values());
+    }
+  }
+  ASSERT_EQ(replies_.size(), expected.size());
+  for (size_t i = 0; i < replies_.size(); ++i) EXPECT_EQ(ValuesOf(replies_[i]), expected[i]);
+}
+
+TEST_F(DenseSliceTest, APushesLearningRateIsDividedByLiveWorkersAndByUpdatesSinceItsPull) {
+  const std::unique_ptr<Slice> slice = MakeSlice(ConsistencyMode::kAsync);
+  Reference reference(*optimizer_);
+  Random random(/*seed=*/94);
+  // Worker 1 misses one update in its first step, worker 2 two; later each misses two.
+  for (const uint64_t divisor : {3 + 0, 3 + 1, 3 + 2, 3 + 2, 3 + 2, 3 + 2}) {
+    const int push = static_cast<int>(replies_.size());
+    const std::vector<float> gradient = NormalVector(random);
+    PushPull(*slice, push % kWorkers, Step(push / kWorkers), gradient);
+    reference.Apply(gradient, divisor);
+    EXPECT_EQ(replies_.back().learning_rate_divisor, divisor);
+    EXPECT_EQ(ValuesOf(replies_.back()), reference.values());
+  }
+  ReleasedReplies none;
+  slice->RemoveWorker(WorkerId(2), &none);
+  PushPull(*slice, /*worker=*/0, Step(2), NormalVector(random));
+  EXPECT_EQ(replies_.back().learning_rate_divisor, 2u + 2u);
+}
+
+TEST_F(DenseSliceTest, UnderBspTheLearningRateOfAPushIsNotDivided) {
+  const std::unique_ptr<Slice> slice = MakeSlice(ConsistencyMode::kBsp);
+  Random random(/*seed=*/95);
+  for (int worker = 0; worker < kWorkers; ++worker) {
+    PushPull(*slice, worker, Step(0), NormalVector(random));
+  }
+  for (const ExchangeReply& reply : replies_) EXPECT_EQ(reply.learning_rate_divisor, 0u);
+}
+
+TEST_F(DenseSliceTest, APushComputedWithAVersionThatDoesNotExistIsRefused) {
+  const std::unique_ptr<Slice> slice = MakeSlice(ConsistencyMode::kAsync);
+  pulled_version_[0] = 1;
+  PushPull(*slice, /*worker=*/0, Step(0), std::vector<float>(kSize));
+  EXPECT_TRUE(absl::IsInvalidArgument(replies_.back().status)) << replies_.back().status;
+  EXPECT_EQ(slice->version(), 0u);
+}
+
+TEST_F(DenseSliceTest, ANonFiniteElementAnywhereLeavesEverythingAsItWas) {
+  const std::unique_ptr<Slice> slice = MakeSlice(ConsistencyMode::kAsync);
+  Reference reference(*optimizer_);
+  Random random(/*seed=*/93);
+  const std::vector<float> gradient = NormalVector(random);
+  for (const size_t place : {size_t{0}, kSize / 2, kSize - 1}) {
+    std::vector<float> bad = gradient;
+    bad[place] = std::numeric_limits<float>::infinity();
+    PushPull(*slice, /*worker=*/0, Step(0), bad);
+    EXPECT_TRUE(absl::IsInvalidArgument(replies_.back().status)) << replies_.back().status;
+  }
+  EXPECT_EQ(slice->version(), 0u);
+  EXPECT_EQ(non_finite_pushes_.counts()[WorkerId(0)], 3);
+
+  PushPull(*slice, /*worker=*/0, Step(0), gradient);
+  reference.Apply(gradient, kWorkers);
+  EXPECT_EQ(ValuesOf(replies_.back()), reference.values());
+}
+
+TEST_F(DenseSliceTest, TheLearningRateOfAPushTakesThePlaceOfTheOptimizersAndIsDivided) {
+  const std::unique_ptr<Slice> slice = MakeSlice(ConsistencyMode::kAsync, UpdateScale::kMean);
+  Reference reference(*optimizer_);
+  Random random(/*seed=*/96);
+  for (const std::optional<double> rate :
+       {std::optional<double>(0.5), std::optional<double>(0), std::optional<double>()}) {
+    for (int worker = 0; worker < kWorkers; ++worker) {
+      const std::vector<float> gradient = NormalVector(random);
+      PushPull(*slice, worker, slice->next_step(WorkerId(worker)), gradient, rate);
+      reference.Apply(gradient, kWorkers, rate);
+      EXPECT_EQ(ValuesOf(replies_.back()), reference.values());
+    }
+  }
+}
+
+TEST_F(DenseSliceTest, AWholeStepHasTheLearningRateOfTheSmallestWorkerWithAGradient) {
+  Random random(/*seed=*/97);
+  const std::vector<float> gradient = NormalVector(random);
+  const std::vector<float> none;
+  std::vector<float> mean = gradient;
+  for (float& element : mean) element = (element + element) / kWorkers;
+  std::vector<int> order = {0, 1, 2};
+  do {
+    const std::unique_ptr<Slice> slice = MakeSlice(ConsistencyMode::kBsp);
+    Reference reference(*optimizer_);
+    pulled_version_ = {};
+    for (const int worker : order) {
+      PushPull(*slice, worker, Step(0), worker == 0 ? none : gradient, 0.25 * (1 + worker));
+    }
+    reference.Apply(mean, /*learning_rate_divisor=*/1, /*learning_rate=*/0.5);
+    EXPECT_EQ(ValuesOf(replies_.back()), reference.values());
+  } while (std::next_permutation(order.begin(), order.end()));
+}
+
+TEST_F(DenseSliceTest, AWholeStepWithoutAGradientIsDoneAndChangesNothing) {
+  const std::unique_ptr<Slice> slice = MakeSlice(ConsistencyMode::kBsp);
+  Reference reference(*optimizer_);
+  Random random(/*seed=*/98);
+  const std::vector<float> gradient = NormalVector(random);
+  std::vector<float> mean = gradient;
+  for (float& element : mean) element = (element + element + element) / kWorkers;
+  for (int worker = 0; worker < kWorkers; ++worker) PushPull(*slice, worker, Step(0), gradient);
+  reference.Apply(mean);
+  for (int worker = 0; worker < kWorkers; ++worker) {
+    EXPECT_EQ(replies_.size(), size_t{kWorkers}) << "the step is not complete";
+    PushPull(*slice, worker, Step(1), {});
+  }
+  ASSERT_EQ(replies_.size(), size_t{2 * kWorkers});
+  for (int i = kWorkers; i < 2 * kWorkers; ++i) {
+    EXPECT_EQ(replies_[i].version, 1u) << "no application of the optimizer";
+    EXPECT_EQ(replies_[i].min_step, Step(2));
+    EXPECT_EQ(ValuesOf(replies_[i]), reference.values());
+  }
+  // Adam corrects its moments by the number of applications.
+  for (int worker = 0; worker < kWorkers; ++worker) PushPull(*slice, worker, Step(2), gradient);
+  reference.Apply(mean);
+  EXPECT_EQ(replies_.back().version, 2u);
+  EXPECT_EQ(ValuesOf(replies_.back()), reference.values());
+}
+
+TEST_F(DenseSliceTest, OutsideOfBspAnEmptyPushIsAStepAndNoUpdate) {
+  const std::unique_ptr<Slice> slice = MakeSlice(ConsistencyMode::kAsync);
+  for (int worker = 0; worker < kWorkers; ++worker) {
+    PushPull(*slice, worker, Step(0), {}, /*learning_rate=*/0.5);
+    EXPECT_EQ(replies_.back().version, 0u);
+    EXPECT_EQ(replies_.back().learning_rate_divisor, 0u);
+    EXPECT_EQ(ValuesOf(replies_.back()), std::vector<float>(kSize));
+  }
+  EXPECT_EQ(replies_.back().min_step, Step(1));
+  EXPECT_EQ(slice->duplicate_pushes(), 0);
+  PushPull(*slice, /*worker=*/0, Step(0), {});
+  EXPECT_EQ(slice->duplicate_pushes(), 1) << "it is known as any push";
+}
+
+}  // namespace
+}  // namespace capstan

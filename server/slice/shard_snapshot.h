@@ -1,0 +1,79 @@
+#ifndef SERVER_SLICE_SHARD_SNAPSHOT_H_
+#define SERVER_SLICE_SHARD_SNAPSHOT_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "common/base/ids.h"
+#include "common/exchange/payload.h"
+#include "common/tensor/slicing.h"
+#include "server/consistency/consistency_schedule.h"
+#include "server/consistency/step_vector.h"
+#include "server/sparse/sparse_rows.h"
+
+namespace capstan {
+
+// Keys of rows, ascending. Null in a dense table.
+using RowKeys = std::shared_ptr<const std::vector<uint64_t>>;
+
+// A slice at one moment: everything with which another slice can go on. Values are float32.
+struct SliceSnapshot {
+  struct KeptPush {
+    Step step;
+    WorkerId worker;
+    std::optional<uint64_t> base_version;
+    std::optional<double> learning_rate;
+    bool is_empty = false;
+    Payload gradient;  // as long as the values; nothing in an empty push
+    RowKeys keys;      // of the gradient's rows
+  };
+  // What a worker's engine keeps from step to step beside the parameters, for this slice.
+  struct OwnState {
+    WorkerId worker;
+    Payload arrays;  // `own_arrays` of them, one after the other, each as long as the values
+  };
+
+  // What the workers have of the values.
+  struct WorkerCopy {
+    Payload values;
+    uint64_t version = 0;  // of the slice's values to which it was brought up
+  };
+
+  SliceKey key;
+  uint64_t version = 0;  // number of updates in the values
+  Step min_step;
+  Step largest_step;  // of all exchanges so far
+  std::vector<ConsistencyPeriod> schedule;
+  std::vector<StepVector::Entry> workers;
+  Payload values;
+  std::vector<Payload> optimizer_state;  // each as long as the values
+  std::optional<WorkerCopy> copy;        // if pulls get differences, and all share it
+  // A sparse table has rows in place of values and optimizer's state. Null in a dense one.
+  std::shared_ptr<const SparseRowsSnapshot> rows;
+  std::vector<KeptPush> kept;  // of open steps
+  uint32_t own_arrays = 0;     // of each worker
+  std::vector<OwnState> own;   // in order of worker; only in cuts (Slice::TakeCut)
+  // Workers that were live at the cut, and lost before their own state came: the cut is of no use.
+  std::vector<WorkerId> without_own;
+};
+
+// A live worker of the job, as a shard knows it.
+struct ShardWorker {
+  WorkerId worker;
+  Incarnation incarnation;
+  Step first_step = Step(0);  // of its first push
+  bool is_entering = false;   // its first step is not known yet
+};
+
+// A shard at one moment. Copies share the memory of its values.
+struct ShardSnapshot {
+  ShardId shard;
+  std::vector<ShardWorker> workers;
+  std::vector<SliceSnapshot> slices;  // in order of key
+};
+
+}  // namespace capstan
+
+#endif  // SERVER_SLICE_SHARD_SNAPSHOT_H_

@@ -1,0 +1,390 @@
+#include "server/slice/slice.h"
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+
+namespace capstan {
+namespace {
+
+// Workers can go on for this number of steps while servers and coordinator settle a change.
+constexpr int64_t kStepsUntilHeldBack = 2;
+
+// Sends the initial values.
+constexpr WorkerId kFirstWorker(0);
+
+// Leaves nothing of `step` or later. Its values have the steps before.
+void EndAt(Step step, SliceSnapshot& snapshot) {
+  snapshot.min_step = std::min(snapshot.min_step, step);
+  snapshot.largest_step = std::min(snapshot.largest_step, step);
+  for (StepVector::Entry& worker : snapshot.workers) {
+    worker.completed = std::min(worker.completed, step);
+  }
+  auto& kept = snapshot.kept;
+  kept.erase(
+      std::remove_if(kept.begin(), kept.end(),
+                     [step](const SliceSnapshot::KeptPush& push) { return push.step >= step; }),
+      kept.end());
+}
+
+}  // namespace
+
+Slice::Slice(Options options, uint32_t own_arrays, size_t size)
+    : name_(std::move(options.name)),
+      update_scale_(options.update_scale),
+      check_finite_(options.check_finite),
+      non_finite_pushes_(*options.non_finite_pushes),
+      awaits_initial_(options.awaits_initial),
+      schedule_(std::move(options.schedule)),
+      parked_(name_),
+      own_(own_arrays, size) {}
+
+void Slice::AddWorkers(absl::Span<const WorkerId> workers, ReleasedReplies* released) {
+  for (const WorkerId worker : workers) {
+    parked_.Refuse(worker, released);
+    own_.AddWorker(worker);
+    Forget(worker);
+  }
+  const Step before = steps_.min_step();
+  steps_.Add(workers);
+  AfterAdvance(before, released);
+}
+
+void Slice::EnterWorker(WorkerId worker, Step first_step, ReleasedReplies* released) {
+  const Step before = steps_.min_step();
+  steps_.Enter(worker, first_step);
+  AfterAdvance(before, released);
+}
+
+void Slice::RemoveWorker(WorkerId worker, ReleasedReplies* released) {
+  const Step before = steps_.min_step();
+  own_.RemoveWorker(worker);
+  Forget(worker);
+  steps_.Remove(worker);
+  // Pulls that wait for the worker's initial values get an error.
+  if (awaits_initial_ && worker == kFirstWorker) ReleaseParked(released);
+  AfterAdvance(before, released);
+}
+
+void Slice::SetSchedule(std::shared_ptr<const ConsistencySchedule> schedule,
+                        ReleasedReplies* released) {
+  schedule_ = std::move(schedule);
+  held_from_.reset();
+  ReleaseParked(released);
+}
+
+Step Slice::HoldBack() {
+  if (!held_from_.has_value()) {
+    constexpr int64_t kAhead = 1 + kStepsUntilHeldBack;
+    const Step last(std::numeric_limits<int64_t>::max() - kAhead);
+    held_from_ = std::min(largest_step_, last) + kAhead;
+  }
+  return *held_from_;
+}
+
+void Slice::Exchange(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback done,
+                     ReleasedReplies* released) {
+  const WorkerId worker = request.sender.worker;
+  if (const auto* state = std::get_if<WorkerState>(&request.purpose)) {
+    released->emplace_back(std::move(done), KeepState(worker, *state));
+  } else if (std::holds_alternative<WorkerStatePull>(request.purpose)) {
+    released->emplace_back(std::move(done), RestoredState(worker));
+  } else if (const auto* initial = std::get_if<InitialValues>(&request.purpose)) {
+    TakeInitialValues(initial->values, std::move(done), released);
+  } else {
+    CheckedStep step;
+    absl::Status read = Read(std::move(request), &step);
+    if (read.ok()) return ExchangeStep(worker, std::move(step), std::move(done), released);
+    released->emplace_back(std::move(done), ErrorReply(std::move(read)));
+  }
+}
+
+absl::Status Slice::Read(ExchangeRequest&& request, CheckedStep* read) {
+  const WorkerId worker = request.sender.worker;
+  if (const StepPull* const pull = PullOf(request); pull != nullptr) {
+    RETURN_IF_ERROR(CheckPull(worker, *pull, PushOf(request)));
+  }
+  if (auto* dense = std::get_if<DenseStep>(&request.purpose)) {
+    return ReadDense(worker, std::move(*dense), read);
+  }
+  return ReadRows(worker, std::move(std::get<RowStep>(request.purpose)), read);
+}
+
+absl::Status Slice::ReadDense(WorkerId /*worker*/, DenseStep&& /*step*/,
+                              CheckedStep* /*read*/) const {
+  return absl::InvalidArgumentError(
+      absl::StrCat(name_, ": expected rows by key, because the table is sparse"));
+}
+
+absl::Status Slice::ReadRows(WorkerId /*worker*/, RowStep&& /*step*/, CheckedStep* /*read*/) {
+  return absl::InvalidArgumentError(
+      absl::StrCat(name_, ": got rows by key, but the table is dense"));
+}
+
+void Slice::ExchangeStep(WorkerId worker, CheckedStep&& step, ParameterEndpoint::ReplyCallback done,
+                         ReleasedReplies* released) {
+  uint64_t divisor = 0;
+  if (step.push.has_value()) {
+    const Step before = steps_.min_step();
+    absl::StatusOr<uint64_t> pushed = Push(worker, *std::move(step.push));
+    if (!pushed.ok()) {
+      released->emplace_back(std::move(done), ErrorReply(std::move(pushed).status()));
+      return;
+    }
+    divisor = *pushed;
+    AfterAdvance(before, released);
+  }
+  if (!step.pull.has_value()) {
+    released->emplace_back(std::move(done), MakeReply(divisor));
+    return;
+  }
+  largest_step_ = std::max(largest_step_, step.pull->step);
+  step.pull->learning_rate_divisor = divisor;
+  step.pull->done = std::move(done);
+  AnswerOrPark(worker, *std::move(step.pull), released);
+}
+
+ExchangeReply Slice::KeepState(WorkerId worker, const WorkerState& state) {
+  const absl::Status kept = own_.Keep(worker, state.cut, state.arrays);
+  if (!kept.ok()) return ErrorReply(Annotate(kept, name_));
+  return MakeReply(/*learning_rate_divisor=*/0);
+}
+
+ExchangeReply Slice::RestoredState(WorkerId worker) const {
+  ExchangeReply reply = MakeReply(/*learning_rate_divisor=*/0);
+  reply.values = own_.Restored(worker);
+  return reply;
+}
+
+void Slice::TakeInitialValues(const Payload& values, ParameterEndpoint::ReplyCallback done,
+                              ReleasedReplies* released) {
+  // Otherwise they were sent before, or come from a file.
+  const bool is_awaited = awaits_initial_;
+  if (absl::Status status = is_awaited ? SetInitialValues(values) : absl::OkStatus();
+      !status.ok()) {
+    released->emplace_back(std::move(done), ErrorReply(std::move(status)));
+    return;
+  }
+  released->emplace_back(std::move(done), MakeReply(/*learning_rate_divisor=*/0));
+  if (!is_awaited) return;
+  awaits_initial_ = false;
+  CutIfDue();
+  ReleaseParked(released);
+}
+
+absl::Status Slice::CheckPush(WorkerId worker, const CheckedPush& push) const {
+  if (awaits_initial_) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        name_, ": expected no push before the initial values of worker 0; pull the values first"));
+  }
+  const Step step = push.step;
+  if (const Step next = steps_.completed(worker); step != next) {
+    return absl::FailedPreconditionError(absl::StrCat(name_, ": expected the push of step ",
+                                                      next.value(), " of worker ", worker.value(),
+                                                      ", got step ", step.value()));
+  }
+  if (push.base_version.has_value() && *push.base_version > version()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        name_, ": expected a gradient computed with version ", version(), " or an older one, got ",
+        *push.base_version, "; send the version that came with the values"));
+  }
+  if (IsHeldBack(step)) {
+    return absl::UnavailableError(
+        absl::StrCat(name_,
+                     ": a change of the consistency, or a checkpoint, from "
+                     "step ",
+                     held_from_->value(), " on, or later, is being settled"));
+  }
+  if (steps_.min_step() >= schedule_->KeptUntil(step)) {
+    // A late push of a worker that was declared dead belongs to no open step.
+    if (!schedule_->AppliesWholeStep(step)) return absl::OkStatus();
+  } else {
+    // Kept pushes need bounded memory: a worker is at most one step ahead of the slowest.
+    const Step open = std::max(steps_.min_step(), schedule_->FirstKept(step));
+    if (step <= open + 1) return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat(name_, ": push of step ", step.value(), ", but step ", steps_.min_step().value(),
+                   " is open: under BSP expected that step or the next"));
+}
+
+absl::Status Slice::CheckPull(WorkerId worker, const StepPull& pull, const StepPush* push) const {
+  const Step completed = steps_.completed(worker);
+  if (pull.step <= completed) return absl::OkStatus();
+  if (push != nullptr && pull.step - push->step <= 1) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      name_, ": expected a pull of worker ", worker.value(), " at step ", completed.value(),
+      " at most, because it has not pushed its update of that step, got step ", pull.step.value(),
+      "; push the steps before it first"));
+}
+
+absl::StatusOr<uint64_t> Slice::Push(WorkerId worker, CheckedPush&& push) {
+  const Step step = push.step;
+  if (step < steps_.completed(worker)) {
+    ++duplicate_pushes_;
+    return 0;
+  }
+  RETURN_IF_ERROR(CheckPush(worker, push));
+  const bool has_gradient = push.gradient.has_value();
+  if (has_gradient && check_finite_ && !push.gradient->IsFinite()) return NotFinite(worker, step);
+  uint64_t divisor = 0;
+  NotePush(worker, step);
+  if (IsKept(step)) {
+    kept_.Add(worker, std::move(push));
+  } else if (has_gradient) {
+    divisor = DivisorOf(push.base_version);
+    Apply(push, divisor);
+  }
+  largest_step_ = std::max(largest_step_, step);
+  steps_.Advance(worker, step);
+  own_.NotePush(worker);
+  return divisor;
+}
+
+absl::Status Slice::NotFinite(WorkerId worker, Step step) {
+  non_finite_pushes_.Increment(worker);
+  return absl::InvalidArgumentError(absl::StrCat(
+      name_, ": the gradient of worker ", worker.value(), " at step ", step.value(),
+      " holds a NaN or an infinity; parameters are unchanged. Try a smaller learning rate "
+      "(--learning_rate, or that of the program), and look at the data"));
+}
+
+void Slice::AfterAdvance(Step previous_min_step, ReleasedReplies* released) {
+  if (steps_.min_step() == previous_min_step) return;
+  ApplyKept();
+  ReleaseParked(released);
+}
+
+void Slice::ApplyKept() {
+  while (const std::optional<Step> step = kept_.First()) {
+    if (steps_.min_step() < schedule_->KeptUntil(*step)) break;
+    if (IsExactCutPending() && *step >= *cut_step_) Cut();
+    schedule_->AppliesWholeStep(*step) ? ApplyWhole(*step) : ApplyOne(*step);
+  }
+  CutIfDue();
+}
+
+void Slice::ApplyWhole(Step step) {
+  kept_.TakeAll(step, [this, step](PushesOfStep pushes) {
+    const auto has_gradient = [](const CheckedPush* push) { return push->gradient.has_value(); };
+    // All live workers have done the step. If none has a gradient, nothing changes.
+    if (std::any_of(pushes.begin(), pushes.end(), has_gradient)) ApplyMean(step, pushes);
+  });
+}
+
+void Slice::ApplyOne(Step step) {
+  kept_.TakeOne(step, [this](const CheckedPush& push) {
+    if (push.gradient.has_value()) Apply(push, DivisorOf(push.base_version));
+  });
+}
+
+void Slice::ReleaseParked(ReleasedReplies* released) {
+  for (auto& [worker, pull] : parked_.TakeAll()) {
+    AnswerOrPark(worker, std::move(pull), released);
+  }
+}
+
+uint64_t Slice::DivisorOf(std::optional<uint64_t> base_version) const {
+  const uint64_t now = version();
+  return LearningRateDivisor(update_scale_, steps_.live_count(), now - base_version.value_or(now));
+}
+
+void Slice::AnswerOrPark(WorkerId worker, ParkedPull pull, ReleasedReplies* released) {
+  if (awaits_initial_ && !steps_.is_live(kFirstWorker)) {
+    released->emplace_back(std::move(pull.done),
+                           ErrorReply(absl::FailedPreconditionError(absl::StrCat(
+                               "worker 0 was lost before it had sent the initial values of ", name_,
+                               "; start the job again"))));
+    return;
+  }
+  const PullDecision decision = awaits_initial_ || IsHeldBack(pull.step)
+                                    ? PullDecision::kWait
+                                    : schedule_->Decide(pull.step, steps_.min_step());
+  switch (decision) {
+    case PullDecision::kWait:
+      return parked_.Park(worker, std::move(pull), released);
+    case PullDecision::kTooLate:
+      released->emplace_back(
+          std::move(pull.done),
+          ErrorReply(absl::FailedPreconditionError(absl::StrCat(
+              name_, ": pull at step ", pull.step.value(), ", but the updates of step ",
+              steps_.min_step().value() - 1, " have been applied; the values are gone"))));
+      return;
+    case PullDecision::kAnswer:
+      released->emplace_back(std::move(pull.done), ReplyWithValues(worker, pull));
+      return;
+  }
+}
+
+ExchangeReply Slice::MakeReply(uint64_t learning_rate_divisor) const {
+  ExchangeReply reply;
+  reply.learning_rate_divisor = learning_rate_divisor;
+  reply.version = version();
+  reply.min_step = steps_.min_step();
+  reply.cut = own_.cut();
+  return reply;
+}
+
+void Slice::CutAt(Step step, ReleasedReplies* released) {
+  cut_step_ = step;
+  cut_.reset();
+  own_.GiveUpCut();
+  CutIfDue();
+  held_from_.reset();
+  ReleaseParked(released);
+}
+
+bool Slice::IsExactCutPending() const {
+  return cut_step_.has_value() && schedule_->AppliesWholeStep(*cut_step_ + -1);
+}
+
+void Slice::CutIfDue() {
+  if (!cut_step_.has_value() || awaits_initial_) return;
+  // Pushes of these steps are applied together with others, or after them.
+  if (steps_.min_step() >= schedule_->KeptUntil(*cut_step_ + -1)) Cut();
+}
+
+void Slice::Cut() {
+  cut_ = std::make_unique<SliceSnapshot>(Snapshot());
+  if (IsExactCutPending()) EndAt(*cut_step_, *cut_);
+  cut_step_.reset();
+  own_.BeginCut(cut_->workers);
+}
+
+SliceSnapshot Slice::TakeCut() {
+  own_.TakeCut(*cut_);
+  return std::move(*std::exchange(cut_, nullptr));
+}
+
+SliceSnapshot Slice::Snapshot() const {
+  SliceSnapshot snapshot;
+  snapshot.version = version();
+  snapshot.min_step = steps_.min_step();
+  snapshot.largest_step = largest_step_;
+  snapshot.schedule = schedule_->source();
+  snapshot.workers = steps_.entries();
+  snapshot.own_arrays = own_.arrays();
+  kept_.Save(snapshot);
+  Save(snapshot);
+  return snapshot;
+}
+
+absl::Status Slice::Restore(const SliceSnapshot& snapshot) {
+  largest_step_ = snapshot.largest_step;
+  steps_.Restore(snapshot.workers, snapshot.min_step);
+  own_.Restore(snapshot.own);
+  RETURN_IF_ERROR(Load(snapshot));
+  kept_.Load(snapshot);
+  return absl::OkStatus();
+}
+
+void Slice::CancelParked(const absl::Status& status, ReleasedReplies* released) {
+  parked_.Cancel(status, released);
+}
+
+}  // namespace capstan

@@ -1,0 +1,233 @@
+#ifndef SERVER_SLICE_SLICE_H_
+#define SERVER_SLICE_SLICE_H_
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/base/ids.h"
+#include "common/base/mutex.h"
+#include "common/exchange/parameter_endpoint.h"
+#include "common/exchange/payload.h"
+#include "server/consistency/consistency_schedule.h"
+#include "server/consistency/step_vector.h"
+#include "server/consistency/update_scale.h"
+#include "server/slice/own_states.h"
+#include "server/slice/parked_pulls.h"
+#include "server/slice/push_log.h"
+#include "server/slice/shard_counts.h"
+#include "server/slice/shard_snapshot.h"
+
+namespace capstan {
+
+// The halves of a step's exchange, whatever the kind of the table. Both are read before anything
+// changes.
+struct CheckedStep {
+  std::optional<CheckedPush> push;
+  std::optional<ParkedPull> pull;  // so far without its callback
+};
+
+// Counts something for each worker. Thread-safe.
+class WorkerCounter {
+ public:
+  void Increment(WorkerId worker) {
+    MutexLock lock(&mu_);
+    ++counts_[worker];
+  }
+  std::map<WorkerId, int64_t> counts() const {
+    MutexLock lock(&mu_);
+    return counts_;
+  }
+
+ private:
+  mutable Mutex mu_;
+  std::map<WorkerId, int64_t> counts_ ABSL_GUARDED_BY(mu_);
+};
+
+// One slice: the progress of its workers, and its parked pulls. Decides about every exchange of the
+// slice: admit, apply, answer or park. A derived class has the values, and knows how a push changes
+// them. Not thread-safe: the slice's shard guards it.
+class Slice {
+ public:
+  struct Options {
+    std::string name;  // Required: for errors, as in "slice 7 of table fc1.weight"
+    // The initial values come from worker 0. Until then no pull is answered, no push is admitted,
+    // and no cut is made.
+    bool awaits_initial = false;
+    std::shared_ptr<const ConsistencySchedule> schedule;  // Required
+    UpdateScale update_scale = UpdateScale::kStaleness;   // of pushes that are not averaged
+    bool check_finite = true;                             // refuse a NaN or an infinity
+    WorkerCounter* non_finite_pushes = nullptr;           // Required; outlives the slice
+  };
+
+  virtual ~Slice() = default;
+  Slice(const Slice&) = delete;
+  Slice& operator=(const Slice&) = delete;
+
+  // Adds workers, or new incarnations of workers. Their parked pulls are answered
+  // FAILED_PRECONDITION. Those of one view come at once: otherwise the first would not wait for the
+  // others.
+  void AddWorkers(absl::Span<const WorkerId> workers, ReleasedReplies* released);
+  // An added worker will push no step before `first_step`.
+  void EnterWorker(WorkerId worker, Step first_step, ReleasedReplies* released);
+  // The worker left or died. Nothing waits for it any more.
+  void RemoveWorker(WorkerId worker, ReleasedReplies* released);
+
+  // Replaces the schedule and ends the holding back. Old and new schedule may differ only from
+  // HoldBack's step on.
+  void SetSchedule(std::shared_ptr<const ConsistencySchedule> schedule, ReleasedReplies* released);
+  // Until SetSchedule, admits no exchange of the returned step or a later one. The returned step is
+  // beyond all steps requested so far. Workers need a few more steps to reach it.
+  Step HoldBack();
+
+  // Applies the push unless it was applied before, then answers the pull or parks it. Appends due
+  // replies to `released`. No error changes parameters. INVALID_ARGUMENT: the step is of the other
+  // kind of table; the gradient has another codec or a wrong length, is not finite, or names a
+  // future version; or the worker has not yet pushed the steps before its pull.
+  // FAILED_PRECONDITION: the push is not of the worker's next step, or the consistency policy no
+  // longer admits the push or pull, or not yet; or worker 0 has not sent the initial values yet (a
+  // push), or was lost before (a pull). UNAVAILABLE: the push's step is held back. An exchange of
+  // own state or of initial values is answered at once: INVALID_ARGUMENT if they have a wrong
+  // length, or initial values are not finite; RESOURCE_EXHAUSTED.
+  void Exchange(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback done,
+                ReleasedReplies* released);
+
+  // Takes a snapshot at the first moment when all whole steps before `step` have been applied. If
+  // step - 1 is a whole step, the snapshot has nothing of `step` or later. No exchange of `step` or
+  // later may have been admitted yet. Ends the holding back.
+  void CutAt(Step step, ReleasedReplies* released);
+  // The snapshot is whole: it has the own state of each worker that was live at the cut and is
+  // still there. Replies after the cut have its number, and make the workers send their state.
+  bool has_cut() const { return cut_ != nullptr && own_.is_complete(); }
+  // That snapshot, if has_cut. The caller sets the key.
+  SliceSnapshot TakeCut();
+
+  // What the slice is now, without its parked pulls and without own states. Kept pushes are copied.
+  // So are rows; memory of a dense slice is copied by the next update. The caller sets the key.
+  SliceSnapshot Snapshot() const;
+  // Goes on where another slice was, whose values the constructor got. Options::schedule begins
+  // like the snapshot's. The snapshot's live workers count until they are removed. Only before the
+  // first exchange. RESOURCE_EXHAUSTED.
+  absl::Status Restore(const SliceSnapshot& snapshot);
+
+  // Answers all parked pulls with `status`.
+  void CancelParked(const absl::Status& status, ReleasedReplies* released);
+
+  // Number of optimizer applications.
+  virtual uint64_t version() const = 0;
+  // The current values of a dense slice. No update changes them while a copy of the payload lives.
+  // Empty: the slice is of a sparse table.
+  virtual Payload values() const = 0;
+  // Sets `values` to the row of the key, and is true if there is one. A dense slice has none.
+  virtual bool ReadRow(uint64_t /*key*/, absl::Span<float> /*values*/) const { return false; }
+  // The step of an added worker's next push.
+  Step next_step(WorkerId worker) const { return steps_.completed(worker); }
+
+  // Pushes that were applied before, and not again.
+  int64_t duplicate_pushes() const { return duplicate_pushes_; }
+  int64_t num_parked() const { return parked_.size(); }
+  virtual SliceMemory memory() const = 0;
+
+ protected:
+  // A worker's own state has `own_arrays` arrays, each of `size` floats.
+  Slice(Options options, uint32_t own_arrays, size_t size);
+
+  const std::string& name() const { return name_; }
+  bool checks_finite() const { return check_finite_; }
+  const StepVector& steps() const { return steps_; }
+  const PushLog& kept() const { return kept_; }
+  // Whether a push of `step` is kept until the schedule lets it be applied.
+  bool IsKept(Step step) const { return steps_.min_step() < schedule_->KeptUntil(step); }
+  // Whether all workers pull the same versions of `step`.
+  bool IsWhole(Step step) const { return schedule_->AppliesWholeStep(step); }
+  // The push without its gradient.
+  static CheckedPush HeadOf(const StepPush& push) {
+    return {push.step, push.base_version, push.learning_rate};
+  }
+  // Whether the push was applied before. In one process, its memory may have the worker's next
+  // gradient by now.
+  bool IsAgain(WorkerId worker, const StepPush& push) const {
+    return push.step < steps_.completed(worker);
+  }
+  // The divisor of the learning rate if the push is the next update.
+  uint64_t DivisorOf(std::optional<uint64_t> base_version) const;
+  // A reply without values.
+  ExchangeReply MakeReply(uint64_t learning_rate_divisor) const;
+
+ private:
+  // What a derived class does with the values:
+
+  // Read the step of a dense or of a sparse table. A derived class has one of them. The other one
+  // refuses. INVALID_ARGUMENT; NOT_FOUND as of an endpoint.
+  virtual absl::Status ReadDense(WorkerId worker, DenseStep&& step, CheckedStep* read) const;
+  virtual absl::Status ReadRows(WorkerId worker, RowStep&& step, CheckedStep* read);
+  // Applies a push with a gradient.
+  virtual void Apply(const CheckedPush& push, uint64_t learning_rate_divisor) = 0;
+  // Applies the mean of the pushes of `step`. One of them has a gradient.
+  virtual void ApplyMean(Step step, PushesOfStep pushes) = 0;
+  // The worker's push of `step` is admitted.
+  virtual void NotePush(WorkerId /*worker*/, Step /*step*/) {}
+  // The reply to a pull, with the current values.
+  virtual ExchangeReply ReplyWithValues(WorkerId worker, const ParkedPull& pull) = 0;
+  virtual absl::Status SetInitialValues(const Payload& values) = 0;
+  // Drops what is there for a worker that has left, or begins anew.
+  virtual void Forget(WorkerId worker) = 0;
+  // Add the values to a snapshot, and take them from it.
+  virtual void Save(SliceSnapshot& snapshot) const = 0;
+  virtual absl::Status Load(const SliceSnapshot& snapshot) = 0;
+
+  // Checks the steps of a pull, then reads both halves.
+  absl::Status Read(ExchangeRequest&& request, CheckedStep* read);
+  absl::Status CheckPull(WorkerId worker, const StepPull& pull, const StepPush* push) const;
+  void ExchangeStep(WorkerId worker, CheckedStep&& step, ParameterEndpoint::ReplyCallback done,
+                    ReleasedReplies* released);
+  // Returns the divisor of the learning rate; 0: the push is kept, is empty, or was applied before.
+  absl::StatusOr<uint64_t> Push(WorkerId worker, CheckedPush&& push);
+  // Everything about a push but its bytes.
+  absl::Status CheckPush(WorkerId worker, const CheckedPush& push) const;
+  // Counts a push that is not finite, and returns the error.
+  absl::Status NotFinite(WorkerId worker, Step step);
+  ExchangeReply KeepState(WorkerId worker, const WorkerState& state);
+  ExchangeReply RestoredState(WorkerId worker) const;
+  void TakeInitialValues(const Payload& values, ParameterEndpoint::ReplyCallback done,
+                         ReleasedReplies* released);
+  // If min_step has advanced, applies kept pushes, then answers parked pulls.
+  void AfterAdvance(Step previous_min_step, ReleasedReplies* released);
+  // Applies the kept pushes whose turn it is: the mean of a whole step, or one after the other.
+  void ApplyKept();
+  void ApplyWhole(Step step);
+  void ApplyOne(Step step);
+  // Whether the steps before the pending cut end with a whole one.
+  bool IsExactCutPending() const;
+  void CutIfDue();
+  void Cut();
+  void ReleaseParked(ReleasedReplies* released);
+  bool IsHeldBack(Step step) const { return held_from_.has_value() && step >= *held_from_; }
+  void AnswerOrPark(WorkerId worker, ParkedPull pull, ReleasedReplies* released);
+
+  const std::string name_;
+  const UpdateScale update_scale_;
+  const bool check_finite_;
+  WorkerCounter& non_finite_pushes_;
+
+  bool awaits_initial_;
+  std::shared_ptr<const ConsistencySchedule> schedule_;
+  Step largest_step_;                   // of all exchanges so far
+  std::optional<Step> held_from_;       // HoldBack's step; none: nothing is held back
+  std::optional<Step> cut_step_;        // CutAt's step, until the cut
+  std::unique_ptr<SliceSnapshot> cut_;  // null: none, or taken
+  StepVector steps_;
+  PushLog kept_;
+  ParkedPulls parked_;
+  OwnStates own_;
+  int64_t duplicate_pushes_ = 0;
+};
+
+}  // namespace capstan
+
+#endif  // SERVER_SLICE_SLICE_H_

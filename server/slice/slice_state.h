@@ -1,0 +1,86 @@
+#ifndef SERVER_SLICE_SLICE_STATE_H_
+#define SERVER_SLICE_SLICE_STATE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "common/exchange/payload.h"
+#include "common/tensor/host_buffer.h"
+#include "server/optimizer/optimizer.h"
+#include "server/slice/shard_snapshot.h"
+#include "server/slice/slice_values.h"
+
+namespace capstan {
+
+// The parameters of one slice, their optimizer state, and the number of updates so far. Not
+// thread-safe: the slice's shard guards it.
+class SliceState {
+ public:
+  // One update. It is applied block by block, while a block is in the cache. Valid until the next
+  // update begins.
+  class Update {
+   public:
+    // `gradient` has the elements from `offset` on.
+    void Apply(size_t offset, absl::Span<const float> gradient) const;
+
+   private:
+    friend class SliceState;
+    explicit Update(const Optimizer& optimizer) : optimizer_(optimizer) {}
+
+    const Optimizer& optimizer_;
+    Application application_;
+    SliceValues::Change values_;
+    absl::InlinedVector<SliceValues::Change, 2> optimizer_state_;
+  };
+
+  // The memory of one slice.
+  struct Memory {
+    HostBuffer values;                        // the initial ones
+    std::vector<HostBuffer> optimizer_state;  // zeros
+    uint64_t version = 0;                     // number of updates in both
+  };
+
+  // Memory for `size` parameters, all zero. RESOURCE_EXHAUSTED.
+  static absl::StatusOr<Memory> Allocate(size_t size, const Optimizer& optimizer);
+  // What a slice had. Takes values and optimizer state out of the snapshot if nobody else has their
+  // memory, else copies them. RESOURCE_EXHAUSTED.
+  static absl::StatusOr<Memory> Take(SliceSnapshot& snapshot);
+
+  // `optimizer` outlives the state.
+  SliceState(Memory memory, const Optimizer* optimizer);
+
+  size_t size() const { return values_.size(); }
+  // Number of updates so far.
+  uint64_t version() const { return version_; }
+  absl::Span<const float> values() const { return values_.span(); }
+  // The current values. No update changes them while a copy of the payload lives.
+  Payload Share() const { return values_.Share(); }
+  // The optimizer's state, shared like the values.
+  std::vector<Payload> ShareOptimizerState() const;
+
+  // Memory of the values and of the optimizer's state, with buffers still read, or kept for reuse.
+  uint64_t values_bytes() const { return values_.held_bytes(); }
+  uint64_t optimizer_bytes() const;
+
+  // Begins with other values, one for each parameter. Only before the first update.
+  void SetInitialValues(const Payload& values);
+
+  // Counts an update. The caller then applies each element once. The arguments are those of its
+  // Application.
+  Update BeginUpdate(uint64_t learning_rate_divisor, std::optional<double> learning_rate);
+
+ private:
+  const Optimizer& optimizer_;
+  SliceValues values_;
+  std::vector<SliceValues> optimizer_state_;
+  uint64_t version_;
+};
+
+}  // namespace capstan
+
+#endif  // SERVER_SLICE_SLICE_STATE_H_

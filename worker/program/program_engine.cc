@@ -1,0 +1,163 @@
+#include "worker/program/program_engine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+
+namespace capstan {
+namespace {
+
+int LayerCount(const std::vector<v1::TableSpec>& tables) {
+  int count = 0;
+  for (const v1::TableSpec& table : tables) {
+    count = std::max(count, static_cast<int>(table.layer()) + 1);
+  }
+  return count;
+}
+
+}  // namespace
+
+ProgramEngine::ProgramEngine(Options options)
+    : options_(std::move(options)),
+      layer_count_(LayerCount(options_.tables)),
+      steps_(options_.clock, layer_count_ + options_.tables.size(), options_.steps),
+      rows_(options_.clock, &options_.tables, &steps_, layer_count_) {}
+
+absl::Status ProgramEngine::CheckLayer(int layer) const {
+  if (layer >= 0 && layer < layer_count_) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("layer: expected 0 to ", layer_count_ - 1, ", got ", layer));
+}
+
+absl::Span<const absl::Span<const float>> ProgramEngine::values() const {
+  MutexLock lock(&mu_);
+  return values_;
+}
+
+absl::Span<const absl::Span<float>> ProgramEngine::gradients() const {
+  MutexLock lock(&mu_);
+  return gradients_;
+}
+
+absl::Status ProgramEngine::Wait(int layer, absl::Duration limit) {
+  const absl::Time deadline = options_.clock->Now() + limit;
+  if (layer >= 0) return steps_.Explain(WaitUntil(layer, deadline), deadline);
+  for (int one = 0; one < layer_count_; ++one) {
+    RETURN_IF_ERROR(steps_.Explain(WaitUntil(one, deadline), deadline));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ProgramEngine::WaitUntil(int layer, absl::Time deadline) {
+  RETURN_IF_ERROR(CheckLayer(layer));
+  ASSIGN_OR_RETURN(const ProgramSteps::StoreLease store, steps_.LeaseStore());
+  if (store == nullptr) return absl::OkStatus();  // All steps are done, and answered.
+  const absl::StatusOr<bool> has_arrived =
+      store->WaitForLayerFor(layer, deadline - options_.clock->Now());
+  if (!has_arrived.ok()) return steps_.Lose(has_arrived.status());
+  return *has_arrived ? absl::OkStatus() : absl::DeadlineExceededError("values are on their way");
+}
+
+absl::Status ProgramEngine::Push(int layer, absl::Duration limit) {
+  const absl::Time deadline = options_.clock->Now() + limit;
+  return steps_.Explain(PushUntil(layer, /*has_gradient=*/true, deadline), deadline);
+}
+
+absl::Status ProgramEngine::PushUntil(int layer, bool has_gradient, absl::Time deadline) {
+  RETURN_IF_ERROR(WaitUntil(layer, deadline));
+  std::optional<ProgramSteps::TakenPush> push;
+  while (!push.has_value()) {
+    RETURN_IF_ERROR(steps_.AwaitOpenStep(deadline).status());
+    ASSIGN_OR_RETURN(push, steps_.TakePush(layer, absl::StrCat("layer ", layer)));
+  }
+  Send(layer, has_gradient, *push);
+  return absl::OkStatus();
+}
+
+void ProgramEngine::Send(int layer, bool has_gradient, const ProgramSteps::TakenPush& push) {
+  // After an exception nobody can complete the push.
+  absl::Cleanup fail = [this] { steps_.FailHalfSent(); };
+  if (has_gradient) {
+    push.store->PushPull(layer, push.step);
+  } else {
+    push.store->PushNothing(layer, push.step);
+  }
+  std::move(fail).Cancel();
+}
+
+absl::Status ProgramEngine::SetLearningRate(std::optional<TableId> table, double learning_rate) {
+  if (table.has_value() && table->value() >= options_.tables.size()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "table: expected one below ", options_.tables.size(), ", got ", table->value()));
+  }
+  ASSIGN_OR_RETURN(const ProgramSteps::StoreLease store, steps_.LeaseStore());
+  if (store == nullptr) return absl::OkStatus();  // No push will come.
+  for (uint32_t id = 0; id < options_.tables.size(); ++id) {
+    if (!table.has_value() || id == table->value()) {
+      store->SetLearningRate(TableId(id), learning_rate);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ProgramEngine::EndStep(double loss, size_t samples, absl::Duration limit) {
+  const absl::Time deadline = options_.clock->Now() + limit;
+  RETURN_IF_ERROR(steps_.BeginEndOfStep(deadline));
+  const absl::Cleanup end = [this] { steps_.FinishEndOfStep(); };
+  return steps_.Explain(EndStepUntil(loss, samples, deadline), deadline);
+}
+
+absl::Status ProgramEngine::EndStepUntil(double loss, size_t samples, absl::Time deadline) {
+  RETURN_IF_ERROR(steps_.AwaitOpenStep(deadline).status());
+  for (int layer = layer_count_ - 1; layer >= 0; --layer) {
+    if (steps_.IsPushed(layer)) continue;
+    RETURN_IF_ERROR(PushUntil(layer, /*has_gradient=*/false, deadline));
+  }
+  RETURN_IF_ERROR(rows_.PushNothing(deadline));
+  return steps_.CloseStep(loss, samples);
+}
+
+void ProgramEngine::BeginTraining(Step first_step, bool sets_initial_values,
+                                  ParameterStore& store) {
+  {
+    MutexLock lock(&mu_);
+    memory_ = store.memory();
+    values_.assign(store.values().begin(), store.values().end());
+    gradients_.assign(store.gradients().begin(), store.gradients().end());
+  }
+  steps_.BeginTraining(first_step, store);
+  for (uint32_t id = 0; sets_initial_values && id < options_.tables.size(); ++id) {
+    if (!options_.tables[id].initial_from_worker()) continue;
+    if (options_.initial[id].empty()) {
+      return steps_.Fail(absl::InvalidArgumentError(
+          absl::StrCat("expected initial values of table ", options_.tables[id].name(),
+                       ", got none; worker 0 gives them")));
+    }
+    const absl::Span<float> values = store.InitialValuesOf(TableId(id));
+    std::copy(options_.initial[id].begin(), options_.initial[id].end(), values.begin());
+    store.PushInitial(TableId(id));
+  }
+}
+
+absl::Status ProgramEngine::LoadBatch(const Dataset& /*dataset*/,
+                                      absl::Span<const uint32_t> /*samples*/) {
+  return absl::OkStatus();  // The program has its own.
+}
+
+absl::Status ProgramEngine::Evaluate(Step steps, ParameterStore& store,
+                                     v1::ReportResultRequest& result) {
+  RETURN_IF_ERROR(steps_.AwaitEnd());
+  store.PullAllExactly(steps);
+  RETURN_IF_ERROR(store.WaitForAll());
+  if (store.rows() != nullptr) store.rows()->PullExactly();
+  ASSIGN_OR_RETURN(v1::ReportResultRequest report, steps_.AwaitReport(steps, store));
+  report.set_worker(result.worker());
+  report.set_incarnation(result.incarnation());
+  result = std::move(report);
+  return absl::OkStatus();
+}
+
+}  // namespace capstan

@@ -1,0 +1,106 @@
+#ifndef WORKER_PROGRAM_PROGRAM_ENGINE_H_
+#define WORKER_PROGRAM_PROGRAM_ENGINE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "common/base/clock.h"
+#include "common/base/ids.h"
+#include "common/base/mutex.h"
+#include "proto/coordinator_service.pb.h"
+#include "worker/client/parameter_store.h"
+#include "worker/engine/engine.h"
+#include "worker/program/program_rows.h"
+#include "worker/program/program_steps.h"
+
+namespace capstan {
+
+// The engine of a worker whose steps a program computes. The program waits for layers and pushes
+// them, on threads of its own, and RunStep blocks until it has ended the step. The program's calls
+// return what those of ProgramSteps do. Thread-safe.
+class ProgramEngine : public Engine {
+ public:
+  struct Options {
+    Clock* clock = nullptr;             // Required; outlives the engine
+    std::vector<v1::TableSpec> tables;  // Required; their layers are 0, 1, ... without gaps
+    // By table: the initial values, if this worker has them; else empty.
+    std::vector<std::vector<float>> initial;
+    int64_t steps = 0;  // of the worker; 0: End tells
+    std::string device = "program";
+  };
+
+  explicit ProgramEngine(Options options);
+
+  // The steps: when they begin and end, and how the worker ends.
+  ProgramSteps& steps() { return steps_; }
+  const ProgramSteps& steps() const { return steps_; }
+  // The rows of its sparse tables.
+  ProgramRows& rows() { return rows_; }
+
+  // The program's side:
+
+  // One span for each table, in memory that lives as long as the engine. Empty before the start.
+  absl::Span<const absl::Span<const float>> values() const;
+  absl::Span<const absl::Span<float>> gradients() const;
+
+  // Waits for the layer's values of steps().current(); below 0: for those of all layers.
+  absl::Status Wait(int layer, absl::Duration limit);
+  // Pushes the layer's gradient, once a step. Waits for the layer before.
+  absl::Status Push(int layer, absl::Duration limit);
+  // The rate of the table's pushes from now on; no table: that of all tables. Finite, 0 or more.
+  absl::Status SetLearningRate(std::optional<TableId> table, double learning_rate);
+  // Ends the step. The servers hear of each layer and sparse table without a push that the step is
+  // done there without a gradient. `loss` is the mean over the step's samples.
+  absl::Status EndStep(double loss, size_t samples, absl::Duration limit);
+
+  // The training loop's side:
+
+  const std::string& device_name() const override { return options_.device; }
+  const std::vector<v1::TableSpec>& tables() const override { return options_.tables; }
+  ParameterMirror* mirror() override { return nullptr; }
+  void BeginTraining(Step first_step, bool sets_initial_values, ParameterStore& store) override;
+  absl::Status LoadBatch(const Dataset& dataset, absl::Span<const uint32_t> samples) override;
+  absl::Status RunStep(Step step, ParameterStore& /*store*/) override { return steps_.Run(step); }
+  absl::Status RunForward(ParameterStore& store) override { return store.WaitForAll(); }
+  absl::StatusOr<BatchResult> Result() override { return steps_.Result(); }
+  void LimitSteps(int64_t steps) override { steps_.LimitSteps(steps); }
+  bool has_ended() const override { return steps_.has_ended(); }
+  std::optional<size_t> step_samples() const override { return steps_.samples(); }
+  absl::Status Finish() override { return steps_.EndTraining(); }
+  // An Evaluator (worker/runtime/job_setup.h): pulls the final values once the program has called
+  // End, then waits for its Report.
+  absl::Status Evaluate(Step steps, ParameterStore& store, v1::ReportResultRequest& result);
+
+ private:
+  absl::Status CheckLayer(int layer) const;
+  absl::Status WaitUntil(int layer, absl::Time deadline);
+  absl::Status EndStepUntil(double loss, size_t samples, absl::Time deadline);
+  // Pushes the layer with its gradient or without, once its values have arrived.
+  absl::Status PushUntil(int layer, bool has_gradient, absl::Time deadline);
+  void Send(int layer, bool has_gradient, const ProgramSteps::TakenPush& push);
+
+  const Options options_;
+  const int layer_count_;
+  // The parts of a step are its layers, and then by table the rows of sparse tables.
+  ProgramSteps steps_;
+  ProgramRows rows_;
+
+  // Set by BeginTraining.
+  mutable Mutex mu_;
+  std::shared_ptr<const void> memory_ ABSL_GUARDED_BY(mu_);
+  std::vector<absl::Span<const float>> values_ ABSL_GUARDED_BY(mu_);
+  std::vector<absl::Span<float>> gradients_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace capstan
+
+#endif  // WORKER_PROGRAM_PROGRAM_ENGINE_H_

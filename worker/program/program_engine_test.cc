@@ -1,0 +1,507 @@
+#include "worker/program/program_engine.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <new>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/base/fake_clock.h"
+#include "common/base/real_clock.h"
+#include "worker/engine/training_rig.h"
+#include "worker/runtime/training_loop.h"
+
+namespace capstan {
+namespace {
+
+constexpr absl::Duration kForever = absl::InfiniteDuration();
+constexpr absl::Duration kShort = absl::Milliseconds(20);
+constexpr float kLearningRate = 0.5f;
+constexpr int kElements = 3;  // of each table
+
+std::vector<v1::TableSpec> TwoTables() {
+  std::vector<v1::TableSpec> tables(2);
+  for (uint32_t i = 0; i < 2; ++i) {
+    tables[i].set_name("w" + std::to_string(i));
+    tables[i].add_shape(kElements);
+    tables[i].set_layer(i);
+  }
+  return tables;
+}
+
+// Throws on demand, as if there were no memory.
+class ThrowingClock : public Clock {
+ public:
+  // The `number`-th of the next calls of Now on this thread throws.
+  void ThrowAt(int number) {
+    thread_ = std::this_thread::get_id();
+    calls_left_ = number;
+  }
+
+  absl::Time Now() const override {
+    if (calls_left_ > 0 && std::this_thread::get_id() == thread_ && --calls_left_ == 0) {
+      throw std::bad_alloc();
+    }
+    return clock_.Now();
+  }
+  TimerId RunAt(absl::Time when, absl::AnyInvocable<void()> callback) override {
+    return clock_.RunAt(when, std::move(callback));
+  }
+  bool Cancel(TimerId timer) override { return clock_.Cancel(timer); }
+  bool WaitUntil(Mutex& mutex, CondVar& condition, absl::Time deadline) override
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex) {
+    if (std::this_thread::get_id() == maker_) ++waits_of_maker_;
+    return clock_.WaitUntil(mutex, condition, deadline);
+  }
+  // The number of waits of the thread that has made the clock.
+  int waits_of_maker() const { return waits_of_maker_; }
+
+ private:
+  const std::thread::id maker_ = std::this_thread::get_id();
+  std::atomic<int> waits_of_maker_ = 0;
+  RealClock clock_;
+  std::thread::id thread_;  // set before calls_left_
+  mutable std::atomic<int> calls_left_ = 0;
+};
+
+// A training loop on a thread of its own, as in a worker; the test is the program.
+class ProgramEngineTest : public testing::Test {
+ protected:
+  void Start(int64_t steps, Step first_step = Step(0)) {
+    loop_.reset();
+    rig_.reset();  // before the engine
+    ProgramEngine::Options options;
+    options.clock = &clock_;
+    options.tables = TwoTables();
+    options.initial.resize(2);
+    options.steps = steps;
+    engine_ = std::make_unique<ProgramEngine>(options);
+    TrainingRig::Options rig;
+    rig.learning_rate = kLearningRate;
+    rig_ = TrainingRig::Create(engine_.get(), &clock_, rig).value();
+    // The rig has pulled. A slice has one exchange at a time.
+    ASSERT_TRUE(rig_->store().WaitForAll().ok());
+    TrainingLoop::Options loop;
+    loop.clock = &clock_;
+    loop.engine = engine_.get();
+    loop.store = &rig_->store();
+    loop.worker = WorkerId(1);
+    loop.first_step = first_step;
+    loop.steps = steps;
+    loop.must_stop = [this] { return is_asked_.load(); };
+    loop_ = std::make_unique<TrainingLoop>(loop);
+    thread_ = std::thread([this] { loop_status_ = loop_->Run(); });
+    ASSERT_TRUE(engine_->steps().AwaitStart(kForever).ok());
+  }
+
+  // Ends the loop, whatever a test left open.
+  void TearDown() override {
+    if (!thread_.joinable()) return;
+    engine_->steps().Fail(absl::InternalError("the test is over"));
+    thread_.join();
+  }
+
+  void Join() { thread_.join(); }
+
+  void Fill(int table, float gradient) {
+    for (float& value : engine_->gradients()[table]) value = gradient;
+  }
+  absl::Status Step1(float gradient, size_t samples = 4) {
+    for (const int layer : {1, 0}) {
+      if (absl::Status status = engine_->Wait(layer, kForever); !status.ok()) return status;
+      Fill(layer, gradient);
+      if (absl::Status status = engine_->Push(layer, kForever); !status.ok()) return status;
+    }
+    return engine_->EndStep(/*loss=*/gradient, samples, kForever);
+  }
+  std::vector<float> Values(int table) {
+    EXPECT_TRUE(engine_->Wait(table, kForever).ok());
+    return {engine_->values()[table].begin(), engine_->values()[table].end()};
+  }
+
+  ThrowingClock clock_;
+  std::unique_ptr<ProgramEngine> engine_;
+  std::unique_ptr<TrainingRig> rig_;
+  std::unique_ptr<TrainingLoop> loop_;
+  std::atomic<bool> is_asked_ = false;
+  absl::Status loop_status_;
+  std::thread thread_;
+};
+
+TEST_F(ProgramEngineTest, EachStepMovesTheValuesByTheProgramsGradient) {
+  Start(/*steps=*/3);
+  const std::vector<float> first = Values(0);
+  for (const float gradient : {1.0f, 2.0f, 4.0f}) ASSERT_TRUE(Step1(gradient).ok());
+  Join();
+  ASSERT_TRUE(loop_status_.ok()) << loop_status_;
+  EXPECT_TRUE(loop_->has_finished());
+  const std::vector<float> last = Values(0);
+  for (int i = 0; i < kElements; ++i) EXPECT_FLOAT_EQ(last[i], first[i] - kLearningRate * 7);
+}
+
+TEST_F(ProgramEngineTest, AWaitForAllLayersEndsWhenAllHaveTheirValues) {
+  Start(/*steps=*/2);
+  const std::vector<float> first[] = {Values(0), Values(1)};
+  ASSERT_TRUE(Step1(1).ok());
+  ASSERT_TRUE(engine_->Wait(-1, kForever).ok());
+  for (const int table : {0, 1}) {
+    EXPECT_FLOAT_EQ(engine_->values()[table][0], first[table][0] - kLearningRate);
+  }
+}
+
+TEST_F(ProgramEngineTest, TheProgressHasTheLossAndTheSamplesOfTheProgram) {
+  Start(/*steps=*/2);
+  ASSERT_TRUE(Step1(1, /*samples=*/10).ok());
+  ASSERT_TRUE(Step1(4, /*samples=*/20).ok());
+  Join();
+  EXPECT_EQ(loop_->progress().samples(), 30u);
+  EXPECT_DOUBLE_EQ(loop_->progress().loss(), 3);
+  EXPECT_EQ(loop_->progress().steps_done(), 2);
+  EXPECT_EQ(loop_->progress().steps_total(), 2);
+}
+
+TEST_F(ProgramEngineTest, StepsWithoutAKnownEndEndWhenTheProgramSaysSo) {
+  Start(/*steps=*/0);
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(Step1(1).ok());
+  EXPECT_EQ(loop_->progress().steps_total(), 0) << "nobody knows it yet";
+  ASSERT_TRUE(engine_->steps().End().ok());
+  Join();
+  EXPECT_TRUE(loop_status_.ok()) << loop_status_;
+  EXPECT_TRUE(loop_->has_finished());
+  EXPECT_EQ(loop_->progress().steps_total(), 5);
+  EXPECT_EQ(loop_->progress().steps_done(), 5);
+}
+
+TEST_F(ProgramEngineTest, ALayerWithoutAPushKeepsItsValues) {
+  Start(/*steps=*/1);
+  const std::vector<float> unused = Values(0), used = Values(1);
+  Fill(0, 100);  // never pushed
+  Fill(1, 1);
+  ASSERT_TRUE(engine_->Push(1, kForever).ok());
+  ASSERT_TRUE(engine_->EndStep(0, 1, kForever).ok());
+  Join();
+  EXPECT_EQ(Values(0), unused);
+  EXPECT_FLOAT_EQ(Values(1)[0], used[0] - kLearningRate);
+}
+
+TEST_F(ProgramEngineTest, ALayerIsPushedOnceAStep) {
+  Start(/*steps=*/1);
+  ASSERT_TRUE(engine_->Push(1, kForever).ok());
+  EXPECT_TRUE(absl::IsFailedPrecondition(engine_->Push(1, kForever)));
+  EXPECT_TRUE(absl::IsInvalidArgument(engine_->Push(2, kForever)));
+  EXPECT_TRUE(absl::IsInvalidArgument(engine_->Wait(2, kForever)));
+  EXPECT_TRUE(absl::IsInvalidArgument(engine_->rows().Pull(TableId(0), {1}, kForever)));
+  EXPECT_TRUE(absl::IsInvalidArgument(engine_->rows().Push(TableId(9), {}, {}, {}, kForever)));
+}
+
+TEST_F(ProgramEngineTest, AfterTheAnnouncedStepsThereIsNoOther) {
+  Start(/*steps=*/1);
+  ASSERT_TRUE(Step1(1).ok());
+  Join();
+  EXPECT_TRUE(absl::IsFailedPrecondition(engine_->Push(0, kForever)));
+  EXPECT_TRUE(absl::IsFailedPrecondition(engine_->EndStep(0, 0, kForever)));
+}
+
+TEST_F(ProgramEngineTest, StepsDoNotEndBeforeTheAnnouncedOnesOrWithinAStep) {
+  Start(/*steps=*/2);
+  EXPECT_TRUE(absl::IsFailedPrecondition(engine_->steps().End())) << "0 of 2 steps";
+  ASSERT_TRUE(Step1(1).ok());
+  ASSERT_TRUE(Step1(1).ok());
+  EXPECT_TRUE(engine_->steps().End().ok());
+  TearDown();
+  Start(/*steps=*/0);
+  ASSERT_TRUE(engine_->Push(1, kForever).ok());
+  EXPECT_TRUE(absl::IsFailedPrecondition(engine_->steps().End())) << "a layer has been pushed";
+}
+
+TEST_F(ProgramEngineTest, AWorkerThatIsAskedToEndDoesNotComputeAnotherStep) {
+  Start(/*steps=*/0);
+  ASSERT_TRUE(Step1(1).ok());
+  is_asked_ = true;
+  engine_->steps().Leave();
+  Join();
+  EXPECT_TRUE(loop_status_.ok()) << loop_status_;
+  EXPECT_FALSE(loop_->has_finished());
+  EXPECT_EQ(loop_->progress().steps_done(), 1);
+  // The program hears of it once the worker has left.
+  EXPECT_TRUE(absl::IsDeadlineExceeded(engine_->Push(0, kShort)));
+  engine_->steps().SetOutcome(absl::CancelledError("has left"));
+  EXPECT_TRUE(absl::IsCancelled(engine_->Push(0, kForever)));
+}
+
+TEST_F(ProgramEngineTest, APushThatComesWhileTheWorkerLeavesHearsThatItHasLeft) {
+  Start(/*steps=*/0);
+  ASSERT_TRUE(engine_->Push(1, kForever).ok());
+  EXPECT_FALSE(engine_->steps().is_leaving());
+  is_asked_ = true;
+  engine_->steps().Leave();
+  EXPECT_FALSE(engine_->steps().is_leaving()) << "a step is under way";
+  ASSERT_TRUE(engine_->EndStep(0, 0, kForever).ok());
+  EXPECT_TRUE(engine_->steps().is_leaving());
+  std::thread worker([this, waits = clock_.waits_of_maker()] {
+    Join();
+    while (clock_.waits_of_maker() == waits) std::this_thread::yield();
+    engine_->steps().SetOutcome(absl::CancelledError("has left"));
+  });
+  EXPECT_TRUE(absl::IsCancelled(engine_->Push(1, kForever)));
+  EXPECT_TRUE(absl::IsCancelled(engine_->EndStep(0, 0, kForever)));
+  worker.join();
+}
+
+TEST_F(ProgramEngineTest, AStepUnderWayIsFinishedBeforeTheWorkerLeaves) {
+  Start(/*steps=*/0);
+  Fill(1, 1);
+  ASSERT_TRUE(engine_->Push(1, kForever).ok());
+  is_asked_ = true;
+  engine_->steps().Leave();
+  ASSERT_TRUE(engine_->Push(0, kForever).ok());
+  ASSERT_TRUE(engine_->EndStep(0, 1, kForever).ok());
+  Join();
+  EXPECT_EQ(loop_->progress().steps_done(), 1);
+}
+
+TEST_F(ProgramEngineTest, AProgramThatFailsBeforeItsFirstStepEndsWithItsReason) {
+  ProgramEngine::Options options;
+  options.clock = &clock_;
+  options.tables = TwoTables();
+  ProgramEngine engine(options);
+  engine.steps().Fail(absl::InternalError("no data"));
+  engine.steps().SetOutcome(
+      absl::CancelledError("was asked to end before it had a place in the job"));
+  EXPECT_EQ(engine.steps().AwaitStart(kForever), absl::AbortedError("no data"));
+}
+
+TEST_F(ProgramEngineTest, AFailedProgramEndsTheWorkerWithItsReason) {
+  Start(/*steps=*/0);
+  engine_->steps().Fail(absl::InternalError("ValueError: no data"));
+  Join();
+  EXPECT_EQ(loop_status_, absl::InternalError("ValueError: no data"));
+  EXPECT_TRUE(absl::IsAborted(engine_->Wait(0, kForever)));
+}
+
+TEST_F(ProgramEngineTest, AFailedJobEndsTheProgramsWaitsWithTheJobsReason) {
+  Start(/*steps=*/0);
+  rig_->store().Fail(absl::UnavailableError("server 0 is gone"));
+  std::thread worker([this] {
+    Join();
+    engine_->steps().SetOutcome(absl::AbortedError("the job has failed: server 0 was lost"));
+  });
+  const absl::Status status = engine_->Wait(0, kForever);
+  worker.join();
+  EXPECT_EQ(status, absl::AbortedError("the job has failed: server 0 was lost"));
+}
+
+TEST_F(ProgramEngineTest, AShortWaitForAFailedJobEndsInTimeAndALaterOneTellsTheReason) {
+  Start(/*steps=*/0);
+  rig_->store().Fail(absl::UnavailableError("server 0 is gone"));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(engine_->Wait(0, kShort)));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(engine_->Push(0, absl::ZeroDuration())));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(engine_->EndStep(0, 0, kShort)));
+  Join();
+  engine_->steps().SetOutcome(absl::AbortedError("the job has failed: server 0 was lost"));
+  EXPECT_EQ(engine_->Wait(0, absl::ZeroDuration()),
+            absl::AbortedError("the job has failed: server 0 was lost"));
+}
+
+TEST_F(ProgramEngineTest, IfTheJobsReasonDoesNotComeThatOfTheExchangeIsTold) {
+  FakeClock clock;
+  ProgramEngine::Options options;
+  options.clock = &clock;
+  options.tables = TwoTables();
+  engine_ = std::make_unique<ProgramEngine>(options);
+  rig_ = TrainingRig::Create(engine_.get(), &clock_, {}).value();
+  ASSERT_TRUE(rig_->store().WaitForAll().ok());
+  engine_->BeginTraining(Step(0), /*sets_initial_values=*/false, rig_->store());
+  rig_->store().Fail(absl::UnavailableError("server 0 is gone"));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(engine_->Wait(0, absl::ZeroDuration())));
+  clock.Advance(absl::Seconds(3));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(engine_->Wait(0, absl::ZeroDuration())));
+  clock.Advance(absl::Seconds(3));
+  EXPECT_EQ(engine_->Wait(0, absl::ZeroDuration()), absl::AbortedError("server 0 is gone"));
+  EXPECT_TRUE(engine_->Finish().ok());
+}
+
+TEST_F(ProgramEngineTest, ACallThatThrowsCanBeMadeAgainAndNobodyWaitsForIt) {
+  Start(/*steps=*/2);
+  // The second call of Now is in the wait for a layer.
+  clock_.ThrowAt(2);
+  EXPECT_THROW(engine_->Wait(0, kForever).IgnoreError(), std::bad_alloc);
+  clock_.ThrowAt(2);
+  EXPECT_THROW(engine_->EndStep(0, 1, kForever).IgnoreError(), std::bad_alloc);
+  ASSERT_TRUE(Step1(1).ok());
+  ASSERT_TRUE(Step1(1).ok());
+  Join();  // Finish waits for the end of all uses of the store.
+  EXPECT_TRUE(loop_status_.ok()) << loop_status_;
+}
+
+TEST_F(ProgramEngineTest, APushThatThrowsHalfwayFailsTheWorker) {
+  Start(/*steps=*/0);
+  ASSERT_TRUE(engine_->Wait(-1, kForever).ok());
+  // The third call of Now is in the store's push.
+  clock_.ThrowAt(3);
+  EXPECT_THROW(engine_->Push(1, kForever).IgnoreError(), std::bad_alloc);
+  Join();
+  EXPECT_TRUE(absl::IsResourceExhausted(loop_status_)) << loop_status_;
+  EXPECT_TRUE(absl::IsAborted(engine_->Wait(1, kForever)));
+}
+
+TEST_F(ProgramEngineTest, AWorkerWithMoreStepsThanTheOthersFails) {
+  Start(/*steps=*/0);
+  ASSERT_TRUE(Step1(1).ok());
+  engine_->LimitSteps(1);
+  engine_->LimitSteps(1);
+  // Not before it pushes.
+  ASSERT_TRUE(engine_->Wait(0, kForever).ok());
+  std::thread worker([this] {
+    Join();
+    engine_->steps().SetOutcome(loop_status_);
+  });
+  const absl::Status status = engine_->Push(0, kForever);
+  worker.join();
+  EXPECT_TRUE(absl::IsAborted(status)) << status;
+  EXPECT_TRUE(absl::IsFailedPrecondition(loop_status_)) << loop_status_;
+}
+
+TEST_F(ProgramEngineTest, AWorkerFailsAlsoIfItHearsLateThatTheOthersHaveEnded) {
+  Start(/*steps=*/0);
+  ASSERT_TRUE(Step1(1).ok());
+  ASSERT_TRUE(Step1(1).ok());
+  engine_->LimitSteps(1);
+  Join();
+  EXPECT_TRUE(absl::IsFailedPrecondition(loop_status_)) << loop_status_;
+}
+
+TEST_F(ProgramEngineTest, CallsThatDoNotFitAreRefusedBeforeTheStart) {
+  ProgramEngine::Options options;
+  options.clock = &clock_;
+  options.tables = TwoTables();
+  ProgramEngine engine(options);
+  EXPECT_TRUE(absl::IsFailedPrecondition(engine.Wait(0, kForever)));
+  EXPECT_TRUE(absl::IsFailedPrecondition(engine.Push(0, kForever)));
+  EXPECT_TRUE(absl::IsFailedPrecondition(engine.EndStep(0, 0, kForever)));
+  EXPECT_TRUE(absl::IsFailedPrecondition(engine.SetLearningRate(std::nullopt, 1)));
+  EXPECT_TRUE(absl::IsDeadlineExceeded(engine.steps().AwaitStart(kShort)));
+  EXPECT_TRUE(engine.values().empty());
+}
+
+TEST_F(ProgramEngineTest, TheEvaluatorReportsAfterItHasTheFinalValues) {
+  Start(/*steps=*/1);
+  EXPECT_TRUE(absl::IsFailedPrecondition(engine_->steps().AwaitEvaluation(kShort).status()));
+  ASSERT_TRUE(Step1(1).ok());
+  ASSERT_TRUE(engine_->steps().End().ok());
+  Join();
+  EXPECT_TRUE(absl::IsDeadlineExceeded(engine_->steps().AwaitEvaluation(kShort).status()));
+  v1::ReportResultRequest result;
+  std::thread session([&] {
+    EXPECT_TRUE(engine_->Evaluate(Step(1), rig_->store(), result).ok());
+    engine_->steps().SetOutcome(absl::OkStatus());
+  });
+  EXPECT_TRUE(engine_->steps().AwaitEvaluation(kForever).value());
+  v1::ReportResultRequest report;
+  report.set_test_accuracy(0.75);
+  report.set_has_no_loss(true);
+  EXPECT_TRUE(engine_->steps().Report(report, kForever).ok());
+  session.join();
+  EXPECT_EQ(result.test_accuracy(), 0.75);
+  EXPECT_TRUE(result.has_no_loss());
+}
+
+TEST_F(ProgramEngineTest, AnEvaluatorThatReportsNothingIsNotAwaited) {
+  Start(/*steps=*/1);
+  ASSERT_TRUE(Step1(1).ok());
+  ASSERT_TRUE(engine_->steps().End().ok());
+  Join();
+  engine_->steps().ReportNothing();
+  v1::ReportResultRequest result;
+  ASSERT_TRUE(engine_->Evaluate(Step(1), rig_->store(), result).ok());
+  EXPECT_TRUE(result.has_no_accuracy());
+  EXPECT_TRUE(result.has_no_loss());
+}
+
+TEST_F(ProgramEngineTest, AProgramDoesAtLeastOneStep) {
+  Start(/*steps=*/0);
+  const absl::Status refused = engine_->steps().End();
+  EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
+}
+
+TEST_F(ProgramEngineTest, Worker0MustHaveTheInitialValuesThatItIsToSend) {
+  ProgramEngine::Options options;
+  options.clock = &clock_;
+  options.tables = TwoTables();
+  options.tables[1].set_initial_from_worker(true);
+  options.initial.resize(2);
+  engine_ = std::make_unique<ProgramEngine>(options);
+  rig_ = TrainingRig::Create(engine_.get(), &clock_, {}).value();
+  ASSERT_TRUE(rig_->store().WaitForAll().ok());
+  engine_->BeginTraining(Step(0), /*sets_initial_values=*/true, rig_->store());
+  EXPECT_TRUE(absl::IsInvalidArgument(rig_->store().WaitForAll()));
+  EXPECT_TRUE(engine_->Finish().ok());
+}
+
+TEST_F(ProgramEngineTest, AnotherWorkerHearsOfTheJobsEnd) {
+  Start(/*steps=*/1);
+  ASSERT_TRUE(Step1(1).ok());
+  ASSERT_TRUE(engine_->steps().End().ok());
+  Join();
+  engine_->steps().SetOutcome(absl::OkStatus());
+  EXPECT_FALSE(engine_->steps().AwaitEvaluation(kForever).value());
+  EXPECT_TRUE(absl::IsFailedPrecondition(engine_->steps().Report({}, kForever)));
+}
+
+TEST_F(ProgramEngineTest, TheJobMayBeDoneBeforeTheProgramIs) {
+  Start(/*steps=*/1);
+  ASSERT_TRUE(Step1(1).ok());
+  Join();
+  engine_->steps().SetOutcome(absl::OkStatus());
+  EXPECT_EQ(Values(0), std::vector<float>(kElements, -0.5f));
+  EXPECT_TRUE(engine_->SetLearningRate(std::nullopt, 0.1).ok());
+  EXPECT_TRUE(absl::IsFailedPrecondition(engine_->Push(0, kForever)));
+  EXPECT_TRUE(engine_->steps().End().ok());
+  EXPECT_FALSE(engine_->steps().AwaitEvaluation(kForever).value());
+}
+
+TEST_F(ProgramEngineTest, ManyThreadsMayPushDifferentLayers) {
+  constexpr int kSteps = 50;
+  Start(kSteps);
+  const std::vector<float> first = Values(0);
+  for (int step = 0; step < kSteps; ++step) {
+    std::vector<std::thread> threads;
+    for (const int layer : {0, 1}) {
+      threads.emplace_back([this, layer] {
+        EXPECT_TRUE(engine_->Wait(layer, kForever).ok());
+        Fill(layer, 0.25f);
+        EXPECT_TRUE(engine_->Push(layer, kForever).ok());
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    ASSERT_TRUE(engine_->EndStep(0, 1, kForever).ok());
+  }
+  Join();
+  EXPECT_FLOAT_EQ(Values(0)[0], first[0] - kLearningRate * 0.25f * kSteps);
+}
+
+TEST_F(ProgramEngineTest, ManyThreadsMayEndSteps) {
+  constexpr int kStepsOfThread = 50;
+  Start(2 * kStepsOfThread);
+  std::thread threads[2];
+  for (std::thread& thread : threads) {
+    thread = std::thread([this] {
+      for (int i = 0; i < kStepsOfThread; ++i) {
+        EXPECT_TRUE(engine_->EndStep(0, 1, kForever).ok());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  Join();
+  EXPECT_TRUE(loop_status_.ok()) << loop_status_;
+  EXPECT_EQ(loop_->progress().steps_done(), 2 * kStepsOfThread);
+}
+
+}  // namespace
+}  // namespace capstan

@@ -1,0 +1,389 @@
+#include "worker/program/program_steps.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+
+namespace capstan {
+namespace {
+
+// After a failed exchange: how long the program's calls wait for the job's own reason.
+constexpr absl::Duration kReasonPatience = absl::Seconds(5);
+
+// What the program hears of it.
+absl::Status AsAborted(const absl::Status& status) {
+  return status.ok() ? status : absl::AbortedError(status.message());
+}
+
+absl::Status TooManySteps(Step step, int64_t steps) {
+  return absl::FailedPreconditionError(
+      absl::StrCat("has begun step ", step.value(), ", but another worker has ended after ", steps,
+                   " steps: give every worker the same number of batches: leave out those that "
+                   "only some workers "
+                   "have, or let workers with fewer begin again from their first"));
+}
+
+}  // namespace
+
+ProgramSteps::ProgramSteps(Clock* clock, size_t parts, int64_t steps)
+    : clock_(clock), announced_steps_(steps), pushed_(parts), most_steps_(steps) {}
+
+absl::Status ProgramSteps::WaitLocked(absl::Time deadline) {
+  if (clock_->WaitUntil(mu_, changed_, deadline)) return absl::OkStatus();
+  return absl::DeadlineExceededError("the time limit has passed; call again to go on waiting");
+}
+
+absl::Status ProgramSteps::CheckGoesOnLocked() const {
+  return outcome_.has_value() ? *outcome_ : AsAborted(failure_);
+}
+
+absl::Status ProgramSteps::CheckTrainsLocked() const {
+  RETURN_IF_ERROR(CheckGoesOnLocked());
+  if (!has_started_) return absl::FailedPreconditionError("the training has not begun");
+  return absl::OkStatus();
+}
+
+bool ProgramSteps::HasPushedLocked() const {
+  return std::find(pushed_.begin(), pushed_.end(), true) != pushed_.end();
+}
+
+bool ProgramSteps::HasDoneAllStepsLocked() const {
+  const bool are_steps_over = ends_ || (most_steps_ > 0 && next_ >= Step(most_steps_));
+  return has_trained_ && !leaves_ && are_steps_over;
+}
+
+bool ProgramSteps::IsBeyondOthersLocked() const {
+  if (most_steps_ == 0) return false;
+  return next_ > Step(most_steps_) || (next_ == Step(most_steps_) && HasPushedLocked());
+}
+
+absl::Status ProgramSteps::AwaitStart(absl::Duration limit) {
+  const absl::Time deadline = clock_->Now() + limit;
+  MutexLock lock(&mu_);
+  while (!open_.has_value() && !has_trained_ && !outcome_.has_value()) {
+    RETURN_IF_ERROR(WaitLocked(deadline));
+  }
+  RETURN_IF_ERROR(CheckGoesOnLocked());
+  return has_started_ ? absl::OkStatus() : absl::FailedPreconditionError("the job is done");
+}
+
+Step ProgramSteps::current() const {
+  MutexLock lock(&mu_);
+  return next_;
+}
+
+Step ProgramSteps::StepAfter(size_t part) const {
+  MutexLock lock(&mu_);
+  return next_ + (pushed_[part] ? 1 : 0);
+}
+
+void ProgramSteps::EndLease::operator()(ParameterStore* /*store*/) const {
+  MutexLock lock(&steps->mu_);
+  --steps->store_users_;
+  steps->changed_.NotifyAll();
+}
+
+ProgramSteps::StoreLease ProgramSteps::LeaseStoreLocked() {
+  if (store_ != nullptr) ++store_users_;
+  return StoreLease(store_, EndLease{this});
+}
+
+absl::StatusOr<ProgramSteps::StoreLease> ProgramSteps::LeaseStore() {
+  MutexLock lock(&mu_);
+  RETURN_IF_ERROR(CheckTrainsLocked());
+  return LeaseStoreLocked();
+}
+
+absl::Status ProgramSteps::TakeStoreBackLocked() {
+  store_ = nullptr;
+  while (store_users_ > 0) RETURN_IF_ERROR(WaitLocked(absl::InfiniteFuture()));
+  return absl::OkStatus();
+}
+
+absl::Status ProgramSteps::Lose(const absl::Status& status) {
+  const absl::Time due = clock_->Now() + kReasonPatience;
+  {
+    MutexLock lock(&mu_);
+    if (reason_due_ == absl::InfinitePast()) reason_due_ = due;
+  }
+  Fail(status);
+  return AsAborted(status);
+}
+
+absl::Status ProgramSteps::Explain(absl::Status status, absl::Time deadline) {
+  if (!absl::IsAborted(status)) return status;
+  MutexLock lock(&mu_);
+  const absl::Time end = std::min(deadline, reason_due_);
+  while (!outcome_.has_value() && clock_->Now() < end) {
+    clock_->WaitUntil(mu_, changed_, end);
+  }
+  if (outcome_.has_value()) return outcome_->ok() ? status : *outcome_;
+  if (end == reason_due_) return status;
+  return absl::DeadlineExceededError("the worker has failed; call again to hear why");
+}
+
+absl::StatusOr<Step> ProgramSteps::AwaitOpenStep(absl::Time deadline) {
+  absl::Status beyond;
+  {
+    MutexLock lock(&mu_);
+    RETURN_IF_ERROR(CheckTrainsLocked());
+    while (!open_.has_value() && CheckGoesOnLocked().ok() && !outcome_.has_value() &&
+           !HasDoneAllStepsLocked()) {
+      RETURN_IF_ERROR(WaitLocked(deadline));
+    }
+    RETURN_IF_ERROR(CheckGoesOnLocked());
+    if (!open_.has_value()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("all ", next_.value(),
+                       " steps are done, which is the job's number of them, or the program's; end "
+                       "the loop there, and finish"));
+    }
+    if (most_steps_ == 0 || *open_ < Step(most_steps_)) return *open_;
+    beyond = TooManySteps(*open_, most_steps_);
+  }
+  return Lose(beyond);
+}
+
+absl::StatusOr<std::optional<ProgramSteps::TakenPush>> ProgramSteps::TakePush(
+    size_t part, const std::string& name) {
+  MutexLock lock(&mu_);
+  RETURN_IF_ERROR(CheckGoesOnLocked());
+  if (!open_.has_value()) return std::nullopt;  // The worker has been asked to leave meanwhile.
+  if (pushed_[part]) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        name, " has been pushed in step ", next_.value(), " before; end the step first"));
+  }
+  pushed_[part] = true;
+  return TakenPush{*open_, LeaseStoreLocked()};
+}
+
+void ProgramSteps::ReturnPush(size_t part) {
+  MutexLock lock(&mu_);
+  pushed_[part] = false;
+  changed_.NotifyAll();
+}
+
+bool ProgramSteps::IsPushed(size_t part) const {
+  MutexLock lock(&mu_);
+  return pushed_[part];
+}
+
+absl::Status ProgramSteps::BeginEndOfStep(absl::Time deadline) {
+  MutexLock lock(&mu_);
+  while (is_ending_step_) RETURN_IF_ERROR(WaitLocked(deadline));
+  is_ending_step_ = true;
+  return absl::OkStatus();
+}
+
+void ProgramSteps::FinishEndOfStep() {
+  MutexLock lock(&mu_);
+  is_ending_step_ = false;
+  changed_.NotifyAll();
+}
+
+absl::Status ProgramSteps::CloseStep(double loss, size_t samples) {
+  MutexLock lock(&mu_);
+  RETURN_IF_ERROR(CheckGoesOnLocked());
+  result_.loss_sum = loss * static_cast<double>(samples);
+  samples_ = samples;
+  open_.reset();
+  next_ = next_ + 1;
+  pushed_.assign(pushed_.size(), false);
+  changed_.NotifyAll();
+  return absl::OkStatus();
+}
+
+absl::Status ProgramSteps::End() {
+  MutexLock lock(&mu_);
+  if (ends_) return absl::OkStatus();
+  RETURN_IF_ERROR(CheckGoesOnLocked());
+  if (HasPushedLocked()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("step ", next_.value(), " is under way; end it first"));
+  }
+  if (next_ == Step(0)) {
+    return absl::FailedPreconditionError("has done no step; give every worker at least one batch");
+  }
+  if (next_ < Step(announced_steps_)) {
+    return absl::FailedPreconditionError(absl::StrCat("has done ", next_.value(), " of the ",
+                                                      announced_steps_,
+                                                      " steps that it had announced; do the rest"));
+  }
+  ends_ = true;
+  changed_.NotifyAll();
+  return absl::OkStatus();
+}
+
+bool ProgramSteps::has_started() const {
+  MutexLock lock(&mu_);
+  return has_started_;
+}
+
+bool ProgramSteps::is_over() const {
+  MutexLock lock(&mu_);
+  return outcome_.has_value();
+}
+
+bool ProgramSteps::is_leaving() const {
+  MutexLock lock(&mu_);
+  return leaves_ && !HasPushedLocked();
+}
+
+bool ProgramSteps::has_ended_steps() const {
+  MutexLock lock(&mu_);
+  return ends_;
+}
+
+absl::StatusOr<bool> ProgramSteps::AwaitEvaluation(absl::Duration limit) {
+  const absl::Time deadline = clock_->Now() + limit;
+  MutexLock lock(&mu_);
+  if (!ends_) return absl::FailedPreconditionError("the steps have not ended");
+  while (evaluation_ == Evaluation::kNone && !outcome_.has_value()) {
+    RETURN_IF_ERROR(WaitLocked(deadline));
+  }
+  if (!outcome_.has_value()) return evaluation_ == Evaluation::kWanted;
+  RETURN_IF_ERROR(*outcome_);
+  return false;
+}
+
+absl::Status ProgramSteps::Report(const v1::ReportResultRequest& result, absl::Duration limit) {
+  const absl::Time deadline = clock_->Now() + limit;
+  MutexLock lock(&mu_);
+  if (evaluation_ == Evaluation::kNone) {
+    return absl::FailedPreconditionError(
+        "expected capstan_finish before, and that this worker evaluates");
+  }
+  if (evaluation_ == Evaluation::kWanted) {
+    report_ = result;
+    evaluation_ = Evaluation::kReported;
+    changed_.NotifyAll();
+  }
+  while (!outcome_.has_value()) RETURN_IF_ERROR(WaitLocked(deadline));
+  return *outcome_;
+}
+
+void ProgramSteps::ReportNothing() {
+  MutexLock lock(&mu_);
+  reports_nothing_ = true;
+  changed_.NotifyAll();
+}
+
+void ProgramSteps::Fail(absl::Status reason) {
+  StoreLease store;
+  {
+    MutexLock lock(&mu_);
+    if (outcome_.has_value() || !failure_.ok()) return;
+    failure_ = reason;
+    changed_.NotifyAll();
+    // Taken at once: the loop may end now, and calls of the program may wait in the store.
+    store = LeaseStoreLocked();
+  }
+  if (store != nullptr) store->Fail(std::move(reason));
+}
+
+void ProgramSteps::Leave() {
+  MutexLock lock(&mu_);
+  leaves_ = true;
+  changed_.NotifyAll();
+}
+
+void ProgramSteps::SetOutcome(absl::Status outcome) {
+  MutexLock lock(&mu_);
+  outcome_ = AsAborted(outcome);
+  // A worker that fails before its first step ends as if it had been asked to.
+  if (absl::IsCancelled(outcome)) outcome_ = failure_.ok() ? outcome : AsAborted(failure_);
+  changed_.NotifyAll();
+}
+
+bool ProgramSteps::AwaitOutcome(absl::Duration limit) {
+  const absl::Time deadline = clock_->Now() + limit;
+  MutexLock lock(&mu_);
+  while (!outcome_.has_value()) {
+    if (!WaitLocked(deadline).ok()) return outcome_.has_value();
+  }
+  return true;
+}
+
+void ProgramSteps::BeginTraining(Step first_step, ParameterStore& store) {
+  MutexLock lock(&mu_);
+  store_ = &store;
+  next_ = first_step;
+  pushed_.assign(pushed_.size(), false);
+  has_started_ = true;
+}
+
+absl::Status ProgramSteps::Run(Step step) {
+  MutexLock lock(&mu_);
+  next_ = step;
+  open_ = step;
+  changed_.NotifyAll();
+  while (open_.has_value() && failure_.ok() && !IsUnwantedLocked()) {
+    RETURN_IF_ERROR(WaitLocked(absl::InfiniteFuture()));
+  }
+  has_ended_ = open_.has_value();
+  open_.reset();
+  return failure_;
+}
+
+BatchResult ProgramSteps::Result() const {
+  MutexLock lock(&mu_);
+  return result_;
+}
+
+size_t ProgramSteps::samples() const {
+  MutexLock lock(&mu_);
+  return samples_;
+}
+
+void ProgramSteps::LimitSteps(int64_t steps) {
+  bool is_beyond;
+  {
+    MutexLock lock(&mu_);
+    most_steps_ = steps;
+    is_beyond = IsBeyondOthersLocked();
+  }
+  if (is_beyond) Fail(TooManySteps(Step(steps), steps));
+}
+
+bool ProgramSteps::has_ended() const {
+  MutexLock lock(&mu_);
+  return has_ended_;
+}
+
+absl::Status ProgramSteps::EndTraining() {
+  MutexLock lock(&mu_);
+  RETURN_IF_ERROR(TakeStoreBackLocked());
+  has_trained_ = true;
+  changed_.NotifyAll();
+  return absl::OkStatus();
+}
+
+absl::Status ProgramSteps::AwaitEnd() {
+  MutexLock lock(&mu_);
+  while (!ends_ && failure_.ok()) RETURN_IF_ERROR(WaitLocked(absl::InfiniteFuture()));
+  return failure_;
+}
+
+absl::StatusOr<v1::ReportResultRequest> ProgramSteps::AwaitReport(Step steps,
+                                                                  ParameterStore& store) {
+  MutexLock lock(&mu_);
+  evaluation_ = Evaluation::kWanted;
+  // The program may pull rows.
+  store_ = &store;
+  next_ = steps;
+  changed_.NotifyAll();
+  while (evaluation_ != Evaluation::kReported && failure_.ok() && !reports_nothing_) {
+    RETURN_IF_ERROR(WaitLocked(absl::InfiniteFuture()));
+  }
+  RETURN_IF_ERROR(TakeStoreBackLocked());
+  RETURN_IF_ERROR(failure_);
+  if (evaluation_ != Evaluation::kReported) {
+    report_.set_has_no_accuracy(true);
+    report_.set_has_no_loss(true);
+  }
+  return report_;
+}
+
+}  // namespace capstan

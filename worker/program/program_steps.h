@@ -1,0 +1,179 @@
+#ifndef WORKER_PROGRAM_PROGRAM_STEPS_H_
+#define WORKER_PROGRAM_PROGRAM_STEPS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/base/clock.h"
+#include "common/base/ids.h"
+#include "common/base/mutex.h"
+#include "proto/coordinator_service.pb.h"
+#include "worker/client/parameter_store.h"
+#include "worker/engine/engine.h"
+
+namespace capstan {
+
+// The steps of a worker whose program computes them: which step is open, what was pushed in it, and
+// how the worker ends. The training loop and the program meet here. Thread-safe.
+//
+// The program's calls return DEADLINE_EXCEEDED when the time has passed and nothing is lost;
+// FAILED_PRECONDITION if the call does not fit here; ABORTED with the reason once the worker has
+// failed; CANCELLED once it has left the job. If a call throws, the others go on.
+class ProgramSteps {
+  struct EndLease {
+    ProgramSteps* steps;
+    void operator()(ParameterStore* store) const;
+  };
+
+ public:
+  // The store, which the training loop keeps until the lease ends. Null: the worker does not train.
+  // A lease ends without a lock.
+  using StoreLease = std::unique_ptr<ParameterStore, EndLease>;
+  // A push that was noted, to be sent.
+  struct TakenPush {
+    Step step;
+    StoreLease store;  // not null
+  };
+
+  // `clock` outlives this object. In each step each of `parts` parts is pushed once. `steps` are
+  // those of the worker; 0: End tells.
+  ProgramSteps(Clock* clock, size_t parts, int64_t steps);
+
+  // The program's side:
+
+  // Waits until the first step can be computed, or all steps are done.
+  absl::Status AwaitStart(absl::Duration limit);
+  // The step that is under way, or comes next.
+  Step current() const;
+  // The same, or once the part is pushed the step after it.
+  Step StepAfter(size_t part) const;
+  // Waits for a step that is open to pushes.
+  absl::StatusOr<Step> AwaitOpenStep(absl::Time deadline);
+  // Notes the push of a part of the open step. None: no step is open any more. FAILED_PRECONDITION:
+  // `name` was pushed before.
+  absl::StatusOr<std::optional<TakenPush>> TakePush(size_t part, const std::string& name);
+  // The part was not pushed after all.
+  void ReturnPush(size_t part);
+  bool IsPushed(size_t part) const;
+  // The caller alone ends the open step, between these two.
+  absl::Status BeginEndOfStep(absl::Time deadline);
+  void FinishEndOfStep();
+  // All parts of the open step are pushed.
+  absl::Status CloseStep(double loss, size_t samples);
+
+  // The store, while the worker trains. FAILED_PRECONDITION before the training.
+  absl::StatusOr<StoreLease> LeaseStore();
+
+  // There is no further step.
+  absl::Status End();
+  // After End: waits until the worker is to evaluate (true), or the job is done.
+  absl::StatusOr<bool> AwaitEvaluation(absl::Duration limit);
+  // The evaluator's result; its worker and incarnation do not count. Waits for the job's end.
+  absl::Status Report(const v1::ReportResultRequest& result, absl::Duration limit);
+  // The program reports nothing: the evaluator does not wait for it.
+  void ReportNothing();
+
+  // The worker fails with this reason, unless it is over.
+  void Fail(absl::Status reason);
+  // The same, because an exception has left a push or pull sent in part.
+  void FailHalfSent() { Fail(half_sent_); }
+  // The same, because an exchange has failed. Returns ABORTED for Explain.
+  absl::Status Lose(const absl::Status& status);
+  // What a call returns that has ended with `status`. If an exchange has failed, the job's own
+  // reason, as soon as it is known.
+  absl::Status Explain(absl::Status status, absl::Time deadline);
+  // The worker is asked to leave: an open step without a push is not computed any more.
+  void Leave();
+  // How the worker has ended: OK after the job's end. Every later call returns it.
+  void SetOutcome(absl::Status outcome);
+  // False: `limit` has passed.
+  bool AwaitOutcome(absl::Duration limit);
+
+  int64_t announced_steps() const { return announced_steps_; }  // 0: End tells
+  bool has_ended_steps() const;                                 // End was called
+  bool has_started() const;                                     // the training
+  bool is_leaving() const;                                      // between two steps
+  bool is_over() const;                                         // SetOutcome was called
+
+  // The training loop's side:
+
+  void BeginTraining(Step first_step, ParameterStore& store);
+  // Opens the step to the program, and blocks until the program has ended it.
+  absl::Status Run(Step step);
+  BatchResult Result() const;  // of the latest step
+  size_t samples() const;      // of the latest step
+  // Every worker does as many.
+  void LimitSteps(int64_t steps);
+  // The latest step was not computed, as the program has ended or leaves.
+  bool has_ended() const;
+  absl::Status EndTraining();
+  // Waits for the program's End.
+  absl::Status AwaitEnd();
+  // The worker is to evaluate, with the values in `store`, which are those at `steps`. Waits for
+  // the program's Report, and returns it.
+  absl::StatusOr<v1::ReportResultRequest> AwaitReport(Step steps, ParameterStore& store);
+
+ private:
+  enum class Evaluation { kNone, kWanted, kReported };
+
+  // Blocks until something has changed. DEADLINE_EXCEEDED: the deadline has passed.
+  absl::Status WaitLocked(absl::Time deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Why the worker computes no more; OK if it does, or if all is done.
+  absl::Status CheckGoesOnLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // The same, and FAILED_PRECONDITION before the training.
+  absl::Status CheckTrainsLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool HasPushedLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // The open step is not computed any more.
+  bool IsUnwantedLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return (ends_ || leaves_) && !HasPushedLocked();
+  }
+  // False also if the training has ended early, as the job has failed: then its outcome will come.
+  bool HasDoneAllStepsLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Whether the program has begun a step that the other workers do not have.
+  bool IsBeyondOthersLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  StoreLease LeaseStoreLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Nobody else has the store any more.
+  absl::Status TakeStoreBackLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+
+  Clock* const clock_;
+  const int64_t announced_steps_;
+  // Made while there is memory for it.
+  const absl::Status half_sent_ = absl::ResourceExhaustedError(
+      "a push or pull could be sent in part only, for want of memory; give the program more of it");
+
+  mutable Mutex mu_;
+  CondVar changed_;
+  bool has_started_ ABSL_GUARDED_BY(mu_) = false;         // BeginTraining was called
+  bool has_trained_ ABSL_GUARDED_BY(mu_) = false;         // EndTraining was called
+  ParameterStore* store_ ABSL_GUARDED_BY(mu_) = nullptr;  // null: not training
+  int store_users_ ABSL_GUARDED_BY(mu_) = 0;
+  Step next_ ABSL_GUARDED_BY(mu_);
+  std::optional<Step> open_ ABSL_GUARDED_BY(mu_);     // to the program's pushes
+  bool is_ending_step_ ABSL_GUARDED_BY(mu_) = false;  // by one thread; others wait
+  std::vector<bool> pushed_ ABSL_GUARDED_BY(mu_);     // in the open step, by part
+  int64_t most_steps_ ABSL_GUARDED_BY(mu_);           // of every worker; 0: not known
+  BatchResult result_ ABSL_GUARDED_BY(mu_) = {};      // of the latest step
+  size_t samples_ ABSL_GUARDED_BY(mu_) = 0;           // of the latest step
+  bool ends_ ABSL_GUARDED_BY(mu_) = false;            // End was called
+  bool leaves_ ABSL_GUARDED_BY(mu_) = false;          // Leave was called
+  bool has_ended_ ABSL_GUARDED_BY(mu_) = false;       // as has_ended()
+  absl::Status failure_ ABSL_GUARDED_BY(mu_);         // of the program, or of an exchange
+  // Until when calls wait for the job's reason. Set by Lose.
+  absl::Time reason_due_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();
+  Evaluation evaluation_ ABSL_GUARDED_BY(mu_) = Evaluation::kNone;
+  v1::ReportResultRequest report_ ABSL_GUARDED_BY(mu_);
+  bool reports_nothing_ ABSL_GUARDED_BY(mu_) = false;  // ReportNothing was called
+  std::optional<absl::Status> outcome_ ABSL_GUARDED_BY(mu_);
+};
+
+}  // namespace capstan
+
+#endif  // WORKER_PROGRAM_PROGRAM_STEPS_H_

@@ -1,8 +1,0 @@
-#include "kernels/cpu/cpu_stream.h"
-#include "worker/training/mlp_definition.h"
-
-namespace capstan {
-
-template class Mlp<CpuStream>;
-
-}  // namespace capstan

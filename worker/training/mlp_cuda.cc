@@ -1,8 +1,0 @@
-#include "kernels/cuda/cuda_stream.h"
-#include "worker/training/mlp_definition.h"
-
-namespace capstan {
-
-template class Mlp<CudaStream>;
-
-}  // namespace capstan
