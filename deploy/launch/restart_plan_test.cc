@@ -12,7 +12,7 @@
 #include "deploy/launch/fake_job_run.h"
 #include "server/checkpoint/example_checkpoint.h"
 #include "server/checkpoint/manifest.h"
-#include "server/coordinator/training_status.h"
+#include "server/coordinator/members/training_status.h"
 
 namespace capstan {
 namespace {

@@ -1,5 +1,5 @@
 // The C interface refuses the tables that the coordinator would refuse, and no others.
-#include "worker/client_api/check_table.h"
+#include "worker/program/check_table.h"
 
 #include <gtest/gtest.h>
 

@@ -10,7 +10,7 @@
 #include "common/base/status_macros.h"
 #include "common/membership/coordinator_endpoint.h"
 #include "common/membership/member_agent.h"
-#include "worker/client_api/check_table.h"
+#include "worker/program/check_table.h"
 
 namespace capstan {
 namespace {

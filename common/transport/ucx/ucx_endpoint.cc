@@ -186,10 +186,10 @@ void UcxEndpoint::AnswerAll(const absl::Status& status) {
   const std::string text = absl::StrCat("connection over UCX to the server at ", address_, ": ");
   absl::Status told(absl::StatusCode::kUnavailable, absl::StrCat(text, status.message()));
   if (absl::IsUnimplemented(status)) {
-    told = absl::UnimplementedError(
-        absl::StrCat(text, status.message().empty() ? "it has no UCX" : status.message(),
-                     "; use --transport=grpc or auto, or on a network that you trust ",
-                     is_encrypted_ ? "--insecure_data_plane" : "--field=transport.ucx_transports=tcp,sm,self"));
+    told = absl::UnimplementedError(absl::StrCat(
+        text, status.message().empty() ? "it has no UCX" : status.message(),
+        "; use --transport=grpc or auto, or on a network that you trust ",
+        is_encrypted_ ? "--insecure_data_plane" : "--field=transport.ucx_transports=tcp,sm,self"));
   } else if (absl::IsUnauthenticated(status) || absl::IsPermissionDenied(status)) {
     // Trying again would not help a worker that is not admitted.
     told = absl::Status(status.code(), told.message());

@@ -87,7 +87,8 @@ absl::Status CheckStaysOnHost(const std::string& transports) {
       continue;
     }
     return absl::InvalidArgumentError(
-        absl::StrCat("--field=transport.ucx_transports=", transports, ": expected shared memory alone, as ", name,
+        absl::StrCat("--field=transport.ucx_transports=", transports,
+                     ": expected shared memory alone, as ", name,
                      " sends parameters between hosts without encryption, and may open a port; use "
                      "--transport=grpc, or --insecure_data_plane in a network that you trust"));
   }

@@ -235,7 +235,8 @@ SummaryRows SummaryCodecRows(const json& summary) {
   if (choice.is_object()) {
     rows.emplace_back("auto codecs", TextIn(choice, "text"));
   } else if (NumberIn(summary, "push_ratio") == 1 && NumberIn(summary, "pull_ratio") == 1) {
-    rows.back().second += "; no table got smaller: lower --field=codec.min_bytes, or the R of a topk";
+    rows.back().second +=
+        "; no table got smaller: lower --field=codec.min_bytes, or the R of a topk";
   }
   const json residual = summary.value("residual_ratio", json());
   if (residual.is_number()) {

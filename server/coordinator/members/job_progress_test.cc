@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "server/coordinator/training_status.h"
+#include "server/coordinator/members/training_status.h"
 
 namespace capstan {
 namespace {

@@ -1,5 +1,5 @@
-#ifndef SERVER_COORDINATOR_TRAINING_STATUS_H_
-#define SERVER_COORDINATOR_TRAINING_STATUS_H_
+#ifndef SERVER_COORDINATOR_MEMBERS_TRAINING_STATUS_H_
+#define SERVER_COORDINATOR_MEMBERS_TRAINING_STATUS_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -30,4 +30,4 @@ inline void AddPeriod(int64_t first_step, v1::ConsistencySpec::Mode mode,
 
 }  // namespace capstan
 
-#endif  // SERVER_COORDINATOR_TRAINING_STATUS_H_
+#endif  // SERVER_COORDINATOR_MEMBERS_TRAINING_STATUS_H_

@@ -1,4 +1,4 @@
-#include "worker/client_api/check_table.h"
+#include "worker/program/check_table.h"
 
 #include <algorithm>
 #include <string>

@@ -1,5 +1,5 @@
-#ifndef WORKER_CLIENT_API_CHECK_TABLE_H_
-#define WORKER_CLIENT_API_CHECK_TABLE_H_
+#ifndef WORKER_PROGRAM_CHECK_TABLE_H_
+#define WORKER_PROGRAM_CHECK_TABLE_H_
 
 #include "absl/status/status.h"
 #include "proto/coordinator_service.pb.h"
@@ -13,4 +13,4 @@ absl::Status CheckTable(const v1::TableSpec& table, const v1::JobSpec& job);
 
 }  // namespace capstan
 
-#endif  // WORKER_CLIENT_API_CHECK_TABLE_H_
+#endif  // WORKER_PROGRAM_CHECK_TABLE_H_
