@@ -1,0 +1,1 @@
+schedule/defaults_benchmark.sh
