@@ -11,8 +11,8 @@
 namespace capstan {
 namespace {
 
-// Of TLS, one after the other; an honest client sends one or two.
-constexpr int kMostEmptyRecords = 16;
+// Of TLS, in one read; an honest client sends one or two.
+constexpr int kMostEmptyRecords = 64;
 
 }  // namespace
 
@@ -38,12 +38,13 @@ ssize_t HttpConnection::SocketResult(ssize_t result) {
 
 bool HttpConnection::HasUnreadBytes() const {
   int bytes = 0;
-  return SSL_has_pending(tls_.get()) == 1 || (ioctl(socket_, FIONREAD, &bytes) == 0 && bytes > 0);
+  return ioctl(socket_, FIONREAD, &bytes) == 0 && bytes > 0;
 }
 
 ssize_t HttpConnection::Read(char* bytes, size_t size) {
   if (tls_ == nullptr) return SocketResult(recv(socket_, bytes, size, 0));
-  // A client may send records without bytes for ever, such as KeyUpdate.
+  // A call ends behind a record without bytes, such as KeyUpdate, of which a client may send any
+  // number, or when the socket is empty, also within a record.
   for (int i = 0; i < kMostEmptyRecords; ++i) {
     ERR_clear_error();
     const ssize_t result = TlsResult(SSL_read(tls_.get(), bytes, static_cast<int>(size)));

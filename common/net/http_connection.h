@@ -32,7 +32,7 @@ class HttpConnection {
   // What Read and Write return for the result of a call.
   ssize_t TlsResult(int result) const;
   static ssize_t SocketResult(ssize_t result);
-  // Of TLS. Then no event follows for those bytes.
+  // Of the socket. No event follows for those.
   bool HasUnreadBytes() const;
 
   const int socket_;

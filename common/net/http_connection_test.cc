@@ -73,16 +73,34 @@ TEST_F(HttpConnectionTest, AfterItsEndTheClientMayStillSend) {
   EXPECT_EQ(connection_->Read(bytes_, sizeof(bytes_)), 4);
 }
 
-// The same over TLS 1.3, after the handshake.
+// The same over TLS 1.3, after the handshake. What the client has to say comes in pieces.
 class TlsConnectionTest : public HttpConnectionTest {
  protected:
   void SetUp() override {
     const int socket = dup(connection_->socket());
     connection_ = std::make_unique<HttpConnection>(socket, server_.NewConnection());
     ASSERT_NE(tls_, nullptr);
-    SSL_set_fd(tls_.get(), client_);
-    while (SSL_connect(tls_.get()) != 1) ASSERT_EQ(connection_->Read(bytes_, sizeof(bytes_)), 0);
-    ASSERT_EQ(connection_->Read(bytes_, sizeof(bytes_)), 0);
+    SSL_set_bio(tls_.get(), BIO_new_socket(client_, BIO_NOCLOSE), BIO_new(BIO_s_mem()));
+    while (SSL_connect(tls_.get()) != 1) EXPECT_EQ(SendInPieces(), "");
+    EXPECT_EQ(SendInPieces(), "");
+  }
+  // Sends what TLS has written, byte by byte. Returns what the connection reads meanwhile.
+  std::string SendInPieces() {
+    std::string heard;
+    for (char byte; BIO_read(SSL_get_wbio(tls_.get()), &byte, 1) == 1;) {
+      Send(std::string(1, byte));
+      const ssize_t size = connection_->Read(bytes_, sizeof(bytes_));
+      EXPECT_GE(size, 0);
+      if (size > 0) heard.append(bytes_, size);
+    }
+    return heard;
+  }
+  // Sends it in one piece.
+  void SendAtOnce() {
+    char* bytes = nullptr;
+    const long size = BIO_get_mem_data(SSL_get_wbio(tls_.get()), &bytes);
+    Send(std::string(bytes, size));
+    EXPECT_EQ(BIO_reset(SSL_get_wbio(tls_.get())), 1);
   }
   void UpdateKeys(int times) {
     for (int i = 0; i < times; ++i) {
@@ -100,14 +118,23 @@ class TlsConnectionTest : public HttpConnectionTest {
 TEST_F(TlsConnectionTest, ReadsWhatComesBehindRecordsWithoutBytes) {
   UpdateKeys(3);
   ASSERT_EQ(SSL_write(tls_.get(), "text", 4), 4);
+  SendAtOnce();
   EXPECT_EQ(connection_->Read(bytes_, sizeof(bytes_)), 4);
   UpdateKeys(3);
+  SendAtOnce();
   EXPECT_EQ(connection_->Read(bytes_, sizeof(bytes_)), 0);
 }
 
-TEST_F(TlsConnectionTest, ManyRecordsWithoutBytesEndIt) {
-  UpdateKeys(40);
+TEST_F(TlsConnectionTest, ReadsRecordsThatComeInPieces) {
+  UpdateKeys(100);
   ASSERT_EQ(SSL_write(tls_.get(), "text", 4), 4);
+  EXPECT_EQ(SendInPieces(), "text");
+}
+
+TEST_F(TlsConnectionTest, ManyRecordsWithoutBytesEndIt) {
+  UpdateKeys(100);
+  ASSERT_EQ(SSL_write(tls_.get(), "text", 4), 4);
+  SendAtOnce();
   EXPECT_LT(connection_->Read(bytes_, sizeof(bytes_)), 0);
 }
 
