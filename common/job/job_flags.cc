@@ -14,6 +14,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "common/base/nearest_name.h"
+#include "common/base/printable_text.h"
 #include "common/base/status_macros.h"
 #include "common/job/field_text.h"
 #include "common/job/job_properties.h"
@@ -66,7 +67,7 @@ absl::StatusOr<FlagArgument> SplitField(absl::string_view text) {
   if (equals == text.npos) {
     return absl::InvalidArgumentError(
         absl::StrCat("flag --field: expected FIELD=VALUE, such as limits.message_bytes=32M; got \"",
-                     text, "\""));
+                     ShortPrintableText(text), "\""));
   }
   const absl::string_view path = text.substr(0, equals);
   for (const JobSetting& setting : JobSettings()) {
@@ -74,9 +75,12 @@ absl::StatusOr<FlagArgument> SplitField(absl::string_view text) {
   }
   std::vector<std::string> paths;
   for (const JobSetting& setting : JobSettings()) paths.push_back(setting.path);
-  return absl::InvalidArgumentError(
-      absl::StrCat("flag --field: expected a field of a job, got \"", path, "\"",
-                   DidYouMean(path, paths), "; capstan help fields lists those without a flag"));
+  const JobSetting* of_flag = FindFlag(path);
+  return absl::InvalidArgumentError(absl::StrCat(
+      "flag --field: expected a field of a job, got \"", ShortPrintableText(path), "\"",
+      of_flag != nullptr ? absl::StrCat(" (did you mean ", of_flag->path, "?)")
+                         : DidYouMean(path, paths),
+      "; capstan help fields lists those without a flag"));
 }
 
 // Clears the file's fields in contradiction to the `given` flags.
@@ -189,13 +193,15 @@ absl::Status ApplyJobFlags(std::vector<std::string>* args, v1::JobSpec* job,
           "flag ", argument->setting == nullptr ? "--field" : argument->setting->OnCommandLine(),
           ": expected a value; got none"));
     }
-    if (argument->setting == nullptr) {
+    const bool is_field = argument->setting == nullptr;
+    if (is_field) {
       ASSIGN_OR_RETURN(*argument, SplitField(*argument->value));
     }
     const JobSetting& setting = *argument->setting;
     RETURN_IF_ERROR(
         Annotate(SetFieldText(MessageOf(setting, job), *setting.descriptor, *argument->value),
-                 absl::StrCat("flag ", setting.OnCommandLine())));
+                 is_field ? absl::StrCat("flag --field=", setting.path)
+                          : absl::StrCat("flag --", setting.flag)));
     taken.insert(setting.key());
   }
   DropReplaced(taken, job);

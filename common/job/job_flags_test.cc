@@ -172,6 +172,8 @@ TEST(JobFlagsTest, AFieldThatIsNoneIsRefusedWithTheNearestOne) {
        "you mean limits.message_bytes?); capstan help fields"},
       {"--field=message_bytes=1", "(did you mean limits.message_bytes?)"},
       {"--field=learning_rate=1", "(did you mean optimizer.learning_rate?)"},
+      {"--field=push_codec=int8", "(did you mean codec.push?)"},
+      {"--field=seed=x", "flag --field=seed: expected a whole number"},
       {"--field=limits=1", "expected a field of a job, got \"limits\""},
       {"--field=limits.message_bytes",
        "expected FIELD=VALUE, such as limits.message_bytes=32M; got"},

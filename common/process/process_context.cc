@@ -2,6 +2,7 @@
 
 #include "common/base/status_macros.h"
 #include "common/membership/start_trace.h"
+#include "common/net/http_listener.h"
 
 namespace capstan {
 
@@ -17,6 +18,11 @@ absl::Status ProcessContext::Listen() {
       listeners_, StartProcessListeners(options_.health_listen, options_.metrics_listen, readiness_,
                                         metrics_, &clock_));
   return absl::OkStatus();
+}
+
+uint64_t ProcessContext::ListenerConnections() const {
+  const int ports = !options_.health_listen.empty() + !options_.metrics_listen.empty();
+  return HttpListener::kMaxConnections * ports;
 }
 
 absl::Status ProcessContext::StartTrace(const std::string& path, CoordinatorEndpoint& coordinator) {

@@ -1,6 +1,7 @@
 #ifndef COMMON_PROCESS_PROCESS_CONTEXT_H_
 #define COMMON_PROCESS_PROCESS_CONTEXT_H_
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -40,6 +41,8 @@ class ProcessContext {
   // Starts a trace in the file at `path`; empty: nothing is traced. The errors are those of
   // capstan::StartTrace.
   absl::Status StartTrace(const std::string& path, CoordinatorEndpoint& coordinator);
+  // Most connections to the ports of Listen.
+  uint64_t ListenerConnections() const;
   // Ends the trace. UNAVAILABLE: it is not whole.
   absl::Status Finish();
 

@@ -11,6 +11,7 @@
 #include "common/base/status_macros.h"
 #include "common/job/job_properties.h"
 #include "common/metrics/metrics_page.h"
+#include "common/net/http_listener.h"
 #include "common/transport/grpc/grpc_security.h"
 #include "server/coordinator/job_files.h"
 
@@ -104,7 +105,8 @@ absl::Status CoordinatorProcess::StartPage() {
 absl::Status CoordinatorProcess::StartServer() {
   const v1::JobSpec& job = options_.job;
   const uint64_t members = uint64_t{job.cluster().num_servers()} + job.cluster().num_workers();
-  RETURN_IF_ERROR(ExpectOpenFiles(members));
+  const uint64_t of_page = options_.http_listen.empty() ? 0 : HttpListener::kMaxConnections;
+  RETURN_IF_ERROR(ExpectOpenFiles(members + of_page + context_->ListenerConnections()));
   service_ = std::make_unique<GrpcCoordinatorService>(*coordinator_, &guard_);
   GrpcServer::Options options;
   options.guard = &guard_;

@@ -142,7 +142,8 @@ absl::StatusOr<ServerAddress> ServerProcess::Listen(const v1::JobSpec& job) {
   RETURN_IF_ERROR(ListenForUcx(job));
   std::vector<grpc::Service*> services = {service_.get(), &*reader_service_};
   if (ucx_service_ != nullptr) services.push_back(ucx_service_.get());
-  RETURN_IF_ERROR(ExpectOpenFiles(uint64_t{job.cluster().num_workers()} * connections));
+  RETURN_IF_ERROR(ExpectOpenFiles(uint64_t{job.cluster().num_workers()} * connections +
+                                  context_->ListenerConnections()));
   GrpcServer::Options options;
   options.guard = &guard_;
   options.max_connections = MaxConnections(job);
