@@ -78,8 +78,9 @@ cuda_build() {
 threaded_tests() {
   local starters threaded
   starters="$(sources '*.h' '*.cc' | xargs grep --files-with-matches '#include <thread>')"
-  threaded="//common/base/... + //common/net/... + //common/scheduler/... + //common/tensor/... + //common/transport/... +
-    //server/coordinator/... + //server/shard/... + //worker/client/... + //worker/program/... + //tests/cluster:in_process_cluster_test"
+  threaded="//common/base/... + //common/net/... + //common/scheduler/... + //common/tensor/... +
+    //common/transport/... + //common/trust/... + //server/coordinator/... + //server/shard/... +
+    //worker/client/... + //worker/program/... + //tests/cluster:in_process_cluster_test"
   # From a file to the program with it: the source of all tests of a package is between them.
   query "tests(rdeps(${threaded}, set(${starters//$'\n'/ }), 3)) except
     attr(tags, '\b(manual|grpc|ucx|gpu|no_sanitizer)\b', ${threaded})"
