@@ -449,6 +449,9 @@ std::vector<Listed> AllListed() {
                  "sudo tests/benchmark/schedule_benchmark.sh --ratio=1 --schedules=priority "
                  "--job_flags='--slice_bytes=128K --field=scheduler.credit_bytes=1M "
                  "--field=transport.grpc_connections=1'"),
+      IsTestedBy("//tests/benchmark/schedule:defaults_benchmark_test",
+                 "sudo tests/benchmark/defaults_benchmark.sh --model=vgg16 --scale=32 --gbit=1 "
+                 "--slices=65536,131072,262144 --credits=524288,1048576,2097152"),
       IsTestedBy(kTuneTest, "sudo tests/benchmark/tune_benchmark.sh --gbit=1"),
       IsTestedBy(kTuneTest, "sudo tests/benchmark/tune_benchmark.sh --gbit=0.25"),
       IsTestedBy("//tests/benchmark/straggler:straggler_study_test",
