@@ -11,7 +11,7 @@
 namespace capstan {
 namespace {
 
-// Of TLS, in one read; an honest client sends one or two.
+// The most records of TLS without bytes that one Read takes. An honest client sends one or two.
 constexpr int kMostEmptyRecords = 64;
 
 }  // namespace
@@ -43,8 +43,9 @@ bool HttpConnection::HasUnreadBytes() const {
 
 ssize_t HttpConnection::Read(char* bytes, size_t size) {
   if (tls_ == nullptr) return SocketResult(recv(socket_, bytes, size, 0));
-  // A call ends behind a record without bytes, such as KeyUpdate, of which a client may send any
-  // number, or when the socket is empty, also within a record.
+  // SSL_read returns without bytes for two reasons. The socket is empty: an event follows. Or it
+  // has taken a record that has none, such as KeyUpdate: no event follows for what is behind it. A
+  // hostile client sends any number of those.
   for (int i = 0; i < kMostEmptyRecords; ++i) {
     ERR_clear_error();
     const ssize_t result = TlsResult(SSL_read(tls_.get(), bytes, static_cast<int>(size)));

@@ -32,7 +32,7 @@ class HttpConnection {
   // What Read and Write return for the result of a call.
   ssize_t TlsResult(int result) const;
   static ssize_t SocketResult(ssize_t result);
-  // Of the socket. No event follows for those.
+  // Whether the socket has bytes that SSL_read has not taken.
   bool HasUnreadBytes() const;
 
   const int socket_;

@@ -28,7 +28,7 @@ ExampleFacts Training(bool stays = false, bool allows_other_bits = true) {
   return ExampleFacts(/*num_servers=*/1, /*num_workers=*/2, job);
 }
 
-// Both workers have done so many of 9 steps, all under BSP.
+// Both workers have done `steps_done` of 9 steps, all under BSP.
 void SetSteps(ExampleFacts& example, int64_t steps_done) {
   example.facts.view.add_consistency()->mutable_consistency()->set_mode(v1::ConsistencySpec::BSP);
   for (const uint32_t id : {0, 1}) {

@@ -19,13 +19,16 @@ class TrainingProgress {
 
   void Begin(absl::Time now);
   void End(absl::Time now);
-  // With that before the checkpoint from which the job goes on.
+  // The time of training so far. It includes the time before the checkpoint from which the job goes
+  // on.
   absl::Duration TimeUntil(absl::Time now) const;
 
-  // A worker has so many steps to do, or 0: it does not know. INVALID_ARGUMENT: others have another
-  // number, or the checkpoint has more steps. The first number counts even then.
+  // `steps` is the number of steps that a worker has to do; 0: it does not know. INVALID_ARGUMENT:
+  // other workers have another number, or the checkpoint has more steps. The first number that was
+  // reported stays.
   absl::Status ReportSteps(uint32_t worker, int64_t steps);
-  // Of each worker, or of a round; 0 until the first report.
+  // The number of steps that each worker has to do, in the job or in a round of a job that stays.
+  // 0: nobody has reported it.
   int64_t steps_total() const { return steps_total_; }
 
  private:

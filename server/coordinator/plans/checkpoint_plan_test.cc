@@ -40,7 +40,7 @@ class CheckpointPlanTest : public testing::Test {
     plan_.WriteToView(view);
     return view;
   }
-  // Of all servers.
+  // Each server reports a part.
   void Report(v1::CheckpointPart part) {
     part.set_number(View().checkpoint().number());
     for (uint32_t server = 0; server < kServers; ++server) {
