@@ -13,7 +13,8 @@
 #   --steps=N           measured steps of each job, after 3 to warm up; 15
 #   --programs=FOLDER   of the programs; bazel-bin
 # Prints a JSON object on one line. All other output is on stderr.
-#   grid         each point's slice_bytes, credit_bytes and step_s, the median step of the slower worker
+#   grid         each point's slice_bytes, credit_bytes and step_s, the median step of the slower worker.
+#                These jobs choose their partition for the links, too
 #   best         the fastest of them, measured again after the grid
 #   chosen_s     the step of the job without flags, the mean of a job before the grid and one after it
 #   over_best    chosen_s / best step_s
