@@ -7,8 +7,8 @@ passed=0
 failed=0
 skipped=0
 
-# check TEXT COMMAND...: counts one case. The output goes to ${scratch}/log, and its end is shown if the
-# case fails. The command runs in a shell of its own, which ends at the first error in it.
+# check TEXT COMMAND...: counts one case. The output goes to ${scratch}/log. If the case fails, its end is
+# shown, and before it what a test or sanitizer in it found. The command runs in a shell of its own, which ends at the first error in it.
 check() {
   local text="$1" began=${SECONDS} exit_code
   shift
@@ -22,6 +22,8 @@ check() {
   else
     failed=$((failed + 1))
     echo "FAILED  ${text}, $((SECONDS - began)) s, exit code ${exit_code}"
+    grep --extended-regexp --after-context=8 ': Failure$|(WARNING|ERROR): [A-Z][A-Za-z]+Sanitizer:' \
+      "${scratch}/log" | head --lines=100 | cut --characters=1-300 || true
     tail --lines=200 "${scratch}/log"
   fi
 }

@@ -35,8 +35,8 @@ trap 'rm -rf "${scratch}"' EXIT
 # shellcheck source=deploy/checks.sh
 source deploy/checks.sh
 quiet=(--noshow_progress "--ui_event_filters=-info,-debug")
-# Prints the logs of failed tests, and no line for a test that passed.
-failures_only=(--test_output=errors --test_summary=terse)
+# Prints the logs of failed tests, which Bazel counts as information, and no line for a test that passed.
+failures_only=(--noshow_progress --ui_event_filters=-debug --test_output=errors --test_summary=terse)
 
 # Prints our files that match the given patterns, new files included. Fails if there is none.
 sources() {
@@ -53,7 +53,7 @@ query() { bazel query "${quiet[@]}" --nonodep_deps --noimplicit_deps --notool_de
 # makes the other compile again.
 clang_bazel() {
   bazel --output_user_root="${HOME}/.cache/capstan/clang" "$1" --experimental_convenience_symlinks=ignore \
-    "${quiet[@]}" "${failures_only[@]}" --keep_going --build_tests_only "${@:2}"
+    "${failures_only[@]}" --keep_going --build_tests_only "${@:2}"
 }
 
 # What holds and moves a job's bytes, and what reads bytes of others: there sanitizers find most. Whole
@@ -67,8 +67,8 @@ asan_tests() { clang_bazel test --config=asan -- "${sanitized[@]}"; }
 # Compiles CUDA code with nvcc for two kinds of GPUs: the oldest, and the ones that kernels are measured
 # on. The default build compiles it for the emulator.
 cuda_build() {
-  local flags=("${quiet[@]}" --config=cuda --define=cuda_architectures=75,90)
-  bazel build "${flags[@]}" --keep_going //...
+  local flags=(--config=cuda --define=cuda_architectures=75,90)
+  bazel build "${quiet[@]}" "${flags[@]}" --keep_going //...
   bazel test "${flags[@]}" "${failures_only[@]}" //kernels/cuda:resource_usage_test
 }
 

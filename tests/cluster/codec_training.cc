@@ -18,10 +18,9 @@
 namespace capstan {
 namespace {
 
-constexpr uint32_t kSteps = 100;
-// Nothing bounds how old the values are that a worker learns from. On a busy machine they are
-// older, and it needs more steps.
-constexpr uint32_t kAsyncSteps = 200;
+constexpr uint32_t kBspSteps = 120;
+// On a busy machine the values are older that a worker learns from, and it needs more steps.
+constexpr uint32_t kStaleSteps = 200;
 constexpr uint64_t kSliceElements = 4096;
 // The weights and biases of the MLP 64-128-64-10.
 constexpr uint64_t kTables[] = {64 * 128, 128, 128 * 64, 64, 64 * 10, 10};
@@ -35,7 +34,7 @@ struct CodecCase {
 
 v1::JobSpec JobOf(const CodecCase& codecs, v1::ConsistencySpec::Mode mode, uint32_t num_servers) {
   v1::JobSpec job = DigitsJob(/*epochs=*/1);
-  job.mutable_training()->set_steps(mode == v1::ConsistencySpec::ASYNC ? kAsyncSteps : kSteps);
+  job.mutable_training()->set_steps(mode == v1::ConsistencySpec::BSP ? kBspSteps : kStaleSteps);
   job.mutable_consistency()->set_mode(mode);
   if (mode == v1::ConsistencySpec::SSP) job.mutable_consistency()->set_staleness(2);
   job.mutable_cluster()->set_num_servers(num_servers);

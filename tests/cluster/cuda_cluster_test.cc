@@ -15,6 +15,7 @@
 #include "tests/cluster/bsp_bits.h"
 #include "tests/cluster/cluster_transport.h"
 #include "tests/cluster/local_cluster.h"
+#include "tests/cluster/wrapped_engine.h"
 #include "worker/engine/cuda_engine.h"
 #include "worker/engine/engine.h"
 
@@ -26,32 +27,20 @@ absl::StatusOr<std::unique_ptr<Engine>> MakeCuda(const EngineOptions& options) {
 }
 
 // Copies the parameters of another engine at its evaluation. All pointers outlive it.
-class EvaluatedEngine : public Engine {
+class EvaluatedEngine : public WrappedEngine {
  public:
   EvaluatedEngine(std::unique_ptr<Engine> engine, std::vector<float>* values)
-      : engine_(std::move(engine)), values_(values) {}
+      : WrappedEngine(std::move(engine)), values_(values) {}
 
-  const std::string& device_name() const override { return engine_->device_name(); }
-  const std::vector<v1::TableSpec>& tables() const override { return engine_->tables(); }
-  ParameterMirror* mirror() override { return engine_->mirror(); }
-  absl::Status LoadBatch(const Dataset& dataset, absl::Span<const uint32_t> samples) override {
-    return engine_->LoadBatch(dataset, samples);
-  }
-  absl::Status RunStep(Step step, ParameterStore& store) override {
-    return engine_->RunStep(step, store);
-  }
   absl::Status RunForward(ParameterStore& store) override {
     values_->clear();
     for (const absl::Span<const float> table : store.values()) {
       values_->insert(values_->end(), table.begin(), table.end());
     }
-    return engine_->RunForward(store);
+    return WrappedEngine::RunForward(store);
   }
-  absl::StatusOr<BatchResult> Result() override { return engine_->Result(); }
-  absl::Status Finish() override { return engine_->Finish(); }
 
  private:
-  const std::unique_ptr<Engine> engine_;
   std::vector<float>* const values_;
 };
 

@@ -4,12 +4,15 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_format.h"
 #include "common/base/ids.h"
 #include "common/base/real_clock.h"
+#include "common/base/status_macros.h"
 #include "common/exchange/parameter_endpoint.h"
+#include "common/membership/coordinator_endpoint.h"
 #include "common/model_file/model_file.h"
 #include "server/service/parameter_server.h"
 #include "tests/cluster/bsp_bits.h"
@@ -17,6 +20,8 @@
 #include "tests/cluster/codec_training.h"
 #include "tests/cluster/local_cluster.h"
 #include "tests/cluster/serial_training.h"
+#include "tests/cluster/wrapped_engine.h"
+#include "worker/engine/cpu_engine.h"
 
 namespace capstan {
 namespace {
@@ -98,7 +103,8 @@ TEST(InProcessClusterTest, DigitsReachTheirAccuracyUnderEveryConsistency) {
     job.mutable_consistency()->set_mode(mode);
     if (mode == v1::ConsistencySpec::SSP) job.mutable_consistency()->set_staleness(2);
     const JobOutcome outcome = RunToTheEnd(job);
-    EXPECT_GE(outcome.result.test_accuracy(), 0.95) << v1::ConsistencySpec::Mode_Name(mode);
+    EXPECT_GE(outcome.result.test_accuracy(), 0.95)
+        << v1::ConsistencySpec::Mode_Name(mode);
     if (mode == v1::ConsistencySpec::BSP) {
       EXPECT_EQ(MaxStalenessSeen(outcome), 0);
     }
@@ -128,17 +134,48 @@ TEST(InProcessClusterTest, TunedBspHasTheBitsOfTheSerialProgramAndEndsTuning) {
   EXPECT_EQ(outcome.last_status.view().schedule().credit_bytes(), tuning.chosen().credit_bytes());
 }
 
+// Ends the job once its tuning has ended.
+class EngineUntilTuned : public WrappedEngine {
+ public:
+  EngineUntilTuned(std::unique_ptr<Engine> inner, CoordinatorEndpoint* coordinator, Clock* clock)
+      : WrappedEngine(std::move(inner)), coordinator_(*coordinator), clock_(*clock) {}
+
+  absl::Status RunStep(Step step, ParameterStore& store) override {
+    if (step.value() % 100 == 0) {
+      ASSIGN_OR_RETURN(const v1::GetStatusReply status,
+                       AwaitReply(coordinator_, v1::GetStatusRequest(), clock_));
+      if (status.tuning().has_chosen()) return absl::CancelledError("tuned");
+    }
+    return WrappedEngine::RunStep(step, store);
+  }
+
+ private:
+  CoordinatorEndpoint& coordinator_;
+  Clock& clock_;
+};
+
 TEST(InProcessClusterTest, TuningEndsUnderEveryConsistency) {
   for (const auto mode : {v1::ConsistencySpec::SSP, v1::ConsistencySpec::ASYNC}) {
     v1::JobSpec job = TunedJob();
     job.mutable_cluster()->set_num_workers(3);
-    // A quarter of them on an idle machine. On a busy one workers are far apart, and periods
-    // longer.
-    job.mutable_training()->set_steps(16000);
+    // Far more than are needed. The farther apart workers are, the longer is a period.
+    job.mutable_training()->set_steps(1'000'000);
     job.mutable_consistency()->set_mode(mode);
     if (mode == v1::ConsistencySpec::SSP) job.mutable_consistency()->set_staleness(3);
-    EXPECT_TRUE(RunToTheEnd(job).last_status.tuning().has_chosen())
+    RealClock clock;
+    InProcessClusterTransport transport;
+    CoordinatorEndpoint* coordinator = nullptr;
+    const EngineFactory make_engine =
+        [&](const EngineOptions& options) -> absl::StatusOr<std::unique_ptr<Engine>> {
+      ASSIGN_OR_RETURN(std::unique_ptr<Engine> inner, MakeCpuEngine(options));
+      return std::make_unique<EngineUntilTuned>(std::move(inner), coordinator, &clock);
+    };
+    const ClusterResult result =
+        RunCluster(job, transport, clock, /*faults=*/{}, make_engine,
+                   [&coordinator](CoordinatorEndpoint& started) { coordinator = &started; });
+    EXPECT_THAT(result.outcome.status.message(), testing::HasSubstr("tuned"))
         << v1::ConsistencySpec::Mode_Name(mode);
+    EXPECT_TRUE(result.outcome.last_status.tuning().has_chosen());
   }
 }
 

@@ -17,6 +17,7 @@
 #include "tests/cluster/bsp_bits.h"
 #include "tests/cluster/cluster_transport.h"
 #include "tests/cluster/local_cluster.h"
+#include "tests/cluster/wrapped_engine.h"
 #include "worker/client/own_state.h"
 #include "worker/engine/cpu_engine.h"
 #include "worker/engine/engine.h"
@@ -51,10 +52,10 @@ class BeginLog {
 
 // The CPU's engine, with one array of own state. Before a step's gradients are pushed, each element
 // grows by the number of the step, counted from 1.
-class CountingEngine : public Engine, public OwnState {
+class CountingEngine : public WrappedEngine, public OwnState {
  public:
   CountingEngine(std::unique_ptr<Engine> inner, BeginLog* begins)
-      : inner_(std::move(inner)), begins_(*begins) {
+      : WrappedEngine(std::move(inner)), begins_(*begins) {
     for (uint32_t table = 0; table < tables().size(); ++table) {
       uint64_t size = 1;
       for (const uint64_t side : tables()[table].shape()) size *= side;
@@ -66,13 +67,7 @@ class CountingEngine : public Engine, public OwnState {
     }
   }
 
-  const std::string& device_name() const override { return inner_->device_name(); }
-  const std::vector<v1::TableSpec>& tables() const override { return inner_->tables(); }
-  ParameterMirror* mirror() override { return inner_->mirror(); }
   OwnState* own_state() override { return this; }
-  absl::Status LoadBatch(const Dataset& dataset, absl::Span<const uint32_t> samples) override {
-    return inner_->LoadBatch(dataset, samples);
-  }
   absl::Status RunStep(Step step, ParameterStore& store) override {
     if (absl::Status status = store.WaitForAll(); !status.ok()) return status;
     for (auto& [key, state] : slices_) {
@@ -82,11 +77,8 @@ class CountingEngine : public Engine, public OwnState {
       }
     }
     has_begun_ = true;
-    return inner_->RunStep(step, store);
+    return WrappedEngine::RunStep(step, store);
   }
-  absl::Status RunForward(ParameterStore& store) override { return inner_->RunForward(store); }
-  absl::StatusOr<BatchResult> Result() override { return inner_->Result(); }
-  absl::Status Finish() override { return inner_->Finish(); }
 
   uint32_t arrays() const override { return 1; }
   Payload Save(SliceKey key) override {
@@ -97,7 +89,6 @@ class CountingEngine : public Engine, public OwnState {
   }
 
  private:
-  const std::unique_ptr<Engine> inner_;
   BeginLog& begins_;
   std::map<SliceKey, std::shared_ptr<std::vector<float>>> slices_;
   bool has_begun_ = false;

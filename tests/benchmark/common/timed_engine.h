@@ -10,38 +10,29 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
+#include "tests/cluster/wrapped_engine.h"
 #include "worker/engine/engine.h"
 
 namespace capstan {
 
 // Notes the beginning of each step of another engine. Used by one thread.
-class TimedEngine : public Engine {
+class TimedEngine : public WrappedEngine {
  public:
   // `before_step` runs before each step. `clock` and `step_begins` outlive the engine.
   TimedEngine(std::unique_ptr<Engine> engine, Clock* clock, std::vector<absl::Time>* step_begins,
               absl::AnyInvocable<absl::Status(Step)> before_step)
-      : engine_(std::move(engine)),
+      : WrappedEngine(std::move(engine)),
         clock_(clock),
         step_begins_(step_begins),
         before_step_(std::move(before_step)) {}
 
-  const std::string& device_name() const override { return engine_->device_name(); }
-  const std::vector<v1::TableSpec>& tables() const override { return engine_->tables(); }
-  ParameterMirror* mirror() override { return engine_->mirror(); }
-  absl::Status LoadBatch(const Dataset& dataset, absl::Span<const uint32_t> samples) override {
-    return engine_->LoadBatch(dataset, samples);
-  }
   absl::Status RunStep(Step step, ParameterStore& store) override {
     step_begins_->push_back(clock_->Now());
     absl::Status status = before_step_(step);
-    return status.ok() ? engine_->RunStep(step, store) : status;
+    return status.ok() ? WrappedEngine::RunStep(step, store) : status;
   }
-  absl::Status RunForward(ParameterStore& store) override { return engine_->RunForward(store); }
-  absl::StatusOr<BatchResult> Result() override { return engine_->Result(); }
-  absl::Status Finish() override { return engine_->Finish(); }
 
  private:
-  const std::unique_ptr<Engine> engine_;
   Clock* const clock_;
   std::vector<absl::Time>* const step_begins_;
   absl::AnyInvocable<absl::Status(Step)> before_step_;

@@ -10,6 +10,7 @@
 #include "absl/time/time.h"
 #include "common/base/clock.h"
 #include "common/base/status_macros.h"
+#include "tests/cluster/wrapped_engine.h"
 #include "worker/engine/engine.h"
 
 namespace capstan {
@@ -22,44 +23,39 @@ struct StepRecord {
 
 // Makes each step of another engine longer. It waits until the values are there, then on the clock,
 // and only then computes and sends gradients. Used by one thread.
-class PaddedEngine : public Engine {
+class PaddedEngine : public WrappedEngine {
  public:
   // `compute_time` is the wait of a step. `clock` and `records` outlive the engine.
   PaddedEngine(std::unique_ptr<Engine> engine, Clock* clock,
                absl::AnyInvocable<absl::Duration(Step)> compute_time,
                std::vector<StepRecord>* records)
-      : engine_(std::move(engine)),
+      : WrappedEngine(std::move(engine)),
         clock_(clock),
         compute_time_(std::move(compute_time)),
         records_(records) {}
 
-  const std::string& device_name() const override { return engine_->device_name(); }
-  const std::vector<v1::TableSpec>& tables() const override { return engine_->tables(); }
-  ParameterMirror* mirror() override { return engine_->mirror(); }
   absl::Status LoadBatch(const Dataset& dataset, absl::Span<const uint32_t> samples) override {
     batch_size_ = static_cast<double>(samples.size());
-    return engine_->LoadBatch(dataset, samples);
+    return WrappedEngine::LoadBatch(dataset, samples);
   }
   absl::Status RunStep(Step step, ParameterStore& store) override {
     step_batch_size_ = batch_size_;
     RETURN_IF_ERROR(store.WaitForAll());
     SleepUntil(*clock_, clock_->Now() + compute_time_(step));
     is_step_ = true;
-    return engine_->RunStep(step, store);
+    return WrappedEngine::RunStep(step, store);
   }
   absl::Status RunForward(ParameterStore& store) override {
     is_step_ = false;
-    return engine_->RunForward(store);
+    return WrappedEngine::RunForward(store);
   }
   absl::StatusOr<BatchResult> Result() override {
-    ASSIGN_OR_RETURN(const BatchResult result, engine_->Result());
+    ASSIGN_OR_RETURN(const BatchResult result, WrappedEngine::Result());
     if (is_step_) records_->push_back({clock_->Now(), result.loss_sum / step_batch_size_});
     return result;
   }
-  absl::Status Finish() override { return engine_->Finish(); }
 
  private:
-  const std::unique_ptr<Engine> engine_;
   Clock* const clock_;
   absl::AnyInvocable<absl::Duration(Step)> compute_time_;
   std::vector<StepRecord>* const records_;
