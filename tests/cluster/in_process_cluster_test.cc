@@ -103,8 +103,7 @@ TEST(InProcessClusterTest, DigitsReachTheirAccuracyUnderEveryConsistency) {
     job.mutable_consistency()->set_mode(mode);
     if (mode == v1::ConsistencySpec::SSP) job.mutable_consistency()->set_staleness(2);
     const JobOutcome outcome = RunToTheEnd(job);
-    EXPECT_GE(outcome.result.test_accuracy(), 0.95)
-        << v1::ConsistencySpec::Mode_Name(mode);
+    EXPECT_GE(outcome.result.test_accuracy(), 0.95) << v1::ConsistencySpec::Mode_Name(mode);
     if (mode == v1::ConsistencySpec::BSP) {
       EXPECT_EQ(MaxStalenessSeen(outcome), 0);
     }
