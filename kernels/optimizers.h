@@ -10,9 +10,9 @@
 // Optimizers. Each is a rule: the constants of one application, and the update of one element. It
 // keeps kStateCount arrays beside the values, all zero at first.
 //
-// In the formulas g is an element of the gradient, w is one of the values, and t counts the
-// applications from 1. The weight decay is L2: h = g + weight_decay * w takes the gradient's place.
-// Only AdamW has another one.
+// In the formulas g is an element of the gradient times `sign`, which is -1 to maximize; w is one
+// of the values, and t counts the applications from 1. The weight decay is L2: h = g + weight_decay
+// * w takes the gradient's place. Only AdamW and Lion have another one.
 namespace capstan {
 
 class CpuStream;
@@ -26,13 +26,14 @@ struct SgdRule {
 
   float learning_rate = 0;
   float weight_decay = 0;
+  float sign = 1;
 
   CAPSTAN_HOST_DEVICE void operator()(float gradient, float& value) const {
-    value -= learning_rate * (gradient + weight_decay * value);
+    value -= learning_rate * (sign * gradient + weight_decay * value);
   }
 };
 
-// Heavy ball: v = momentum * v + h; w -= learning_rate * v.
+// Heavy ball: v = momentum * v + add * h; w -= learning_rate * v.
 // Polyak, "Some methods of speeding up the convergence of iteration methods", 1964, with the
 // learning rate outside v, as is usual in deep learning.
 struct MomentumRule {
@@ -42,9 +43,11 @@ struct MomentumRule {
   float learning_rate = 0;
   float momentum = 0;
   float weight_decay = 0;
+  float add = 1;  // 1 - dampening; 1 in the first application
+  float sign = 1;
 
   CAPSTAN_HOST_DEVICE void operator()(float gradient, float& value, float& velocity) const {
-    velocity = momentum * velocity + (gradient + weight_decay * value);
+    velocity = momentum * velocity + add * (sign * gradient + weight_decay * value);
     value -= learning_rate * velocity;
   }
 };
@@ -59,9 +62,10 @@ struct NesterovRule {
   float learning_rate = 0;
   float momentum = 0;
   float weight_decay = 0;
+  float sign = 1;
 
   CAPSTAN_HOST_DEVICE void operator()(float gradient, float& value, float& velocity) const {
-    const float decayed = gradient + weight_decay * value;
+    const float decayed = sign * gradient + weight_decay * value;
     velocity = momentum * velocity + decayed;
     value -= learning_rate * (decayed + momentum * velocity);
   }
@@ -76,11 +80,33 @@ struct AdagradRule {
   float learning_rate = 0;
   float epsilon = 0;
   float weight_decay = 0;
+  float sign = 1;
 
   CAPSTAN_HOST_DEVICE void operator()(float gradient, float& value, float& square_sum) const {
-    const float decayed = gradient + weight_decay * value;
+    const float decayed = sign * gradient + weight_decay * value;
     square_sum += decayed * decayed;
     value -= learning_rate * decayed / (std::sqrt(square_sum) + epsilon);
+  }
+};
+
+// Constants of Adam and its kin.
+struct Moments {
+  float step = 0;         // learning_rate / (1 - beta1^t)
+  float root_scale = 0;   // 1 / sqrt(1 - beta2^t)
+  float keep_first = 0;   // beta1
+  float add_first = 0;    // 1 - beta1
+  float keep_second = 0;  // beta2
+  float add_second = 0;   // 1 - beta2
+  float epsilon = 0;
+  float sign = 1;
+
+  // Notes the gradient `h` in both moments.
+  CAPSTAN_HOST_DEVICE void Note(float h, float& first, float& second) const {
+    first = keep_first * first + add_first * h;
+    second = keep_second * second + add_second * (h * h);
+  }
+  CAPSTAN_HOST_DEVICE float Change(float first, float second) const {
+    return step * first / (std::sqrt(second) * root_scale + epsilon);
   }
 };
 
@@ -91,21 +117,31 @@ struct AdamRule {
   static constexpr char kName[] = "Adam";
   static constexpr int kStateCount = 2;
 
-  float step = 0;         // learning_rate / (1 - beta1^t)
-  float root_scale = 0;   // 1 / sqrt(1 - beta2^t)
-  float keep_first = 0;   // beta1
-  float add_first = 0;    // 1 - beta1
-  float keep_second = 0;  // beta2
-  float add_second = 0;   // 1 - beta2
-  float epsilon = 0;
+  Moments moments;
   float weight_decay = 0;
 
   CAPSTAN_HOST_DEVICE void operator()(float gradient, float& value, float& first,
                                       float& second) const {
-    const float decayed = gradient + weight_decay * value;
-    first = keep_first * first + add_first * decayed;
-    second = keep_second * second + add_second * (decayed * decayed);
-    value -= step * first / (std::sqrt(second) * root_scale + epsilon);
+    moments.Note(moments.sign * gradient + weight_decay * value, first, second);
+    value -= moments.Change(first, second);
+  }
+};
+
+// Adam with the largest v so far in the place of v: x = max(x, v).
+// Reddi, Kale and Kumar, "On the Convergence of Adam and Beyond", ICLR 2018, algorithm 2, with
+// Adam's bias correction, as is usual.
+struct AmsgradRule {
+  static constexpr char kName[] = "AMSGrad";
+  static constexpr int kStateCount = 3;
+
+  Moments moments;
+  float weight_decay = 0;
+
+  CAPSTAN_HOST_DEVICE void operator()(float gradient, float& value, float& first, float& second,
+                                      float& largest) const {
+    moments.Note(moments.sign * gradient + weight_decay * value, first, second);
+    largest = largest > second ? largest : second;
+    value -= moments.Change(first, largest);
   }
 };
 
@@ -118,20 +154,102 @@ struct AdamWRule {
   static constexpr char kName[] = "AdamW";
   static constexpr int kStateCount = 2;
 
-  float step = 0;         // learning_rate / (1 - beta1^t)
-  float root_scale = 0;   // 1 / sqrt(1 - beta2^t)
-  float keep_first = 0;   // beta1
-  float add_first = 0;    // 1 - beta1
-  float keep_second = 0;  // beta2
-  float add_second = 0;   // 1 - beta2
-  float epsilon = 0;
+  Moments moments;
   float decay = 0;  // learning_rate * weight_decay
 
   CAPSTAN_HOST_DEVICE void operator()(float gradient, float& value, float& first,
                                       float& second) const {
-    first = keep_first * first + add_first * gradient;
-    second = keep_second * second + add_second * (gradient * gradient);
-    value -= step * first / (std::sqrt(second) * root_scale + epsilon) + decay * value;
+    moments.Note(moments.sign * gradient, first, second);
+    value -= moments.Change(first, second) + decay * value;
+  }
+};
+
+// AMSGrad with AdamW's weight decay.
+struct AmsgradWRule {
+  static constexpr char kName[] = "AMSGradW";
+  static constexpr int kStateCount = 3;
+
+  Moments moments;
+  float decay = 0;  // learning_rate * weight_decay
+
+  CAPSTAN_HOST_DEVICE void operator()(float gradient, float& value, float& first, float& second,
+                                      float& largest) const {
+    moments.Note(moments.sign * gradient, first, second);
+    largest = largest > second ? largest : second;
+    value -= moments.Change(first, largest) + decay * value;
+  }
+};
+
+// RMSprop: a = alpha * a + (1 - alpha) * h^2; u = h / (sqrt(a) + epsilon); w -= learning_rate * u.
+// Centered: b = alpha * b + (1 - alpha) * h, and a - b^2, or 0 if rounding makes it negative, takes
+// the place of a in u. With momentum: v = momentum * v + u, and w -= learning_rate * v.
+// The state is a, then b if it is centered, then v with momentum.
+// Tieleman and Hinton, "Lecture 6.5", COURSERA, 2012; centered: Graves, "Generating Sequences With
+// Recurrent Neural Networks", 2013, equations 38 to 41.
+template <bool kIsCentered, bool kHasMomentum>
+struct RmspropRule {
+  static constexpr char kName[] = "RMSprop";
+  static constexpr int kStateCount = 1 + kIsCentered + kHasMomentum;
+
+  float learning_rate = 0;
+  float keep = 0;  // alpha
+  float add = 0;   // 1 - alpha
+  float momentum = 0;
+  float epsilon = 0;
+  float weight_decay = 0;
+  float sign = 1;
+
+  CAPSTAN_HOST_DEVICE void operator()(float gradient, float& value, float& square) const {
+    Update(gradient, value, square, /*mean=*/square, /*velocity=*/square);
+  }
+  CAPSTAN_HOST_DEVICE void operator()(float gradient, float& value, float& square,
+                                      float& mean_or_velocity) const {
+    Update(gradient, value, square, mean_or_velocity, mean_or_velocity);
+  }
+  CAPSTAN_HOST_DEVICE void operator()(float gradient, float& value, float& square, float& mean,
+                                      float& velocity) const {
+    Update(gradient, value, square, mean, velocity);
+  }
+
+ private:
+  // Touches only what the rule has.
+  CAPSTAN_HOST_DEVICE void Update(float gradient, float& value, float& square, float& mean,
+                                  float& velocity) const {
+    const float decayed = sign * gradient + weight_decay * value;
+    square = keep * square + add * (decayed * decayed);
+    float variance = square;
+    if constexpr (kIsCentered) {
+      mean = keep * mean + add * decayed;
+      variance -= mean * mean;
+      if (variance < 0) variance = 0;
+    }
+    float change = decayed / (std::sqrt(variance) + epsilon);
+    if constexpr (kHasMomentum) change = velocity = momentum * velocity + change;
+    value -= learning_rate * change;
+  }
+};
+
+// Lion: c = beta1 * m + (1 - beta1) * g; w -= learning_rate * (sign(c) + weight_decay * w);
+// m = beta2 * m + (1 - beta2) * g. sign(0) is 0.
+// Chen et al., "Symbolic Discovery of Optimization Algorithms", NeurIPS 2023, algorithm 2.
+struct LionRule {
+  static constexpr char kName[] = "Lion";
+  static constexpr int kStateCount = 1;
+
+  float learning_rate = 0;
+  float mix = 0;      // beta1
+  float mix_add = 0;  // 1 - beta1
+  float keep = 0;     // beta2
+  float add = 0;      // 1 - beta2
+  float decay = 0;    // learning_rate * weight_decay
+  float sign = 1;
+
+  CAPSTAN_HOST_DEVICE void operator()(float gradient, float& value, float& mean) const {
+    const float signed_gradient = sign * gradient;
+    const float mixed = mix * mean + mix_add * signed_gradient;
+    const float direction = mixed > 0 ? 1.0f : mixed < 0 ? -1.0f : mixed;  // NaN stays
+    value -= learning_rate * direction + decay * value;
+    mean = keep * mean + add * signed_gradient;
   }
 };
 

@@ -211,9 +211,10 @@ TEST(EffectiveJobTest, DgcHasFlagsOfItsOwn) {
 }
 
 TEST(EffectiveJobTest, AFlagThatCannotMatterIsRefusedWithWhatItNeeds) {
-  EXPECT_EQ(Verdict({"--optimizer=sgd", "--beta1=0.5"}),
-            "--beta1: matters with --optimizer=adam or adamw only, and the job has sgd; leave it "
-            "out, or choose that");
+  EXPECT_EQ(
+      Verdict({"--optimizer=sgd", "--beta1=0.5"}),
+      "--beta1: matters with --optimizer=adam or adamw or lion only, and the job has sgd; leave it "
+      "out, or choose that");
   for (const std::string flag :
        {"--field=model.replay.layers=vgg16", "--label_column=0", "--field=transport.ucx_poll=busy",
         "--beta2=0.5", "--field=data.synthetic.samples=9", "--data_path=x.csv", "--has_header"}) {
@@ -308,8 +309,9 @@ TEST(EffectiveJobTest, AFileMayHoldWhatItsJobDoesNotUse) {
   std::ofstream(path) << "optimizer { type: SGD momentum: 0.8 beta1: 0.7 }";
   EXPECT_TRUE(EffectiveJob(path, {}).ok());
   EXPECT_TRUE(EffectiveJob(path, {"--optimizer=adam", "--beta2=0.5"}).ok());
-  EXPECT_THAT(std::string(EffectiveJob(path, {"--momentum=0.9"}).status().message()),
-              StartsWith("--momentum: matters with --optimizer=momentum or nesterov only"));
+  EXPECT_THAT(
+      std::string(EffectiveJob(path, {"--momentum=0.9"}).status().message()),
+      StartsWith("--momentum: matters with --optimizer=momentum or nesterov or rmsprop only"));
 }
 
 TEST(EffectiveJobTest, WhatIsOutOfRangeIsToldFirst) {

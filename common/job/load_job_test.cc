@@ -156,7 +156,7 @@ TEST(LoadJobTest, UnknownEnumValueListsTheValuesOfItsOwnMessage) {
   EXPECT_THAT(ErrorOf(WriteJob("enum.textproto", "model { type: MLP }\noptimizer { type: SGDD }")),
               AllOf(HasSubstr(":2:"), HasSubstr("\"SGDD\""),
                     EndsWith("expected one of: SGD, MOMENTUM, NESTEROV, ADAGRAD, ADAM, ADAMW, "
-                             "ROW_ADAGRAD, FTRL")));
+                             "ROW_ADAGRAD, FTRL, RMSPROP, LION")));
 }
 
 TEST(LoadJobTest, ValueOfTheWrongTypeIsRefusedWithItsPlace) {

@@ -105,13 +105,16 @@ void CheckTraining(const v1::TrainingSpec& training, JobChecker* checker) {
 
 void CheckOptimizer(const v1::OptimizerSpec& optimizer, JobChecker* checker) {
   constexpr absl::string_view kFraction = "0 or more and less than 1";
-  checker->Expect(optimizer.type() != v1::OptimizerSpec::TYPE_UNSPECIFIED, "optimizer",
-                  "sgd, momentum, nesterov, adagrad, adam, adamw, row_adagrad or ftrl");
+  checker->Expect(
+      optimizer.type() != v1::OptimizerSpec::TYPE_UNSPECIFIED, "optimizer",
+      "sgd, momentum, nesterov, adagrad, adam, adamw, rmsprop, lion, row_adagrad or ftrl");
   checker->Expect(IsPositive(optimizer.learning_rate()), "learning_rate",
                   "a finite number above 0");
   checker->Expect(IsFraction(optimizer.momentum()), "momentum", kFraction);
   checker->Expect(IsFraction(optimizer.beta1()), "beta1", kFraction);
   checker->Expect(IsFraction(optimizer.beta2()), "beta2", kFraction);
+  checker->Expect(IsFraction(optimizer.alpha()), "optimizer.alpha", kFraction);
+  checker->Expect(IsIn(optimizer.dampening(), 0.0, 1.0), "optimizer.dampening", "0 to 1");
   checker->Expect(IsPositive(optimizer.epsilon()), "epsilon", "a finite number above 0");
   checker->Expect(optimizer.weight_decay() >= 0 && std::isfinite(optimizer.weight_decay()),
                   "weight_decay", "a finite number, 0 or more");

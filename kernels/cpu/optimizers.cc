@@ -1,46 +1,64 @@
 #include "kernels/optimizers.h"
 
-// Compiles this file once for each kind of vectors. The CPU at hand picks one.
+#include <cstddef>
+#include <tuple>
+#include <utility>
+
+// This file is compiled once for each kind of vectors. The CPU at hand picks one.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/optimizers.cc"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
+
+#ifndef KERNELS_CPU_OPTIMIZERS_CC_
+#define KERNELS_CPU_OPTIMIZERS_CC_
+namespace capstan {
+namespace {
+
+template <typename Rule>
+using UpdateOf = void (*)(const Rule& rule, int64_t n, const float* gradient,
+                          float* const (&arrays)[1 + Rule::kStateCount]);
+template <typename... Rule>
+struct Rules {
+  using Updates = std::tuple<UpdateOf<Rule>...>;
+};
+using AllRules = Rules<SgdRule, MomentumRule, NesterovRule, AdagradRule, AdamRule, AmsgradRule,
+                       AdamWRule, AmsgradWRule, RmspropRule<false, false>, RmspropRule<false, true>,
+                       RmspropRule<true, false>, RmspropRule<true, true>, LionRule>;
+
+}  // namespace
+}  // namespace capstan
+#endif  // KERNELS_CPU_OPTIMIZERS_CC_
 
 HWY_BEFORE_NAMESPACE();
 namespace capstan {
 namespace HWY_NAMESPACE {
 
 // `rule` is a copy: no store through the arrays can change it.
-
-void UpdateSgd(SgdRule rule, int64_t n, const float* __restrict gradient,
-               float* __restrict values) {
-  for (int64_t i = 0; i < n; ++i) rule(gradient[i], values[i]);
+template <typename Rule, typename... Array>
+void UpdateElements(Rule rule, int64_t n, const float* __restrict gradient,
+                    Array* __restrict... arrays) {
+  for (int64_t i = 0; i < n; ++i) rule(gradient[i], arrays[i]...);
 }
 
-void UpdateMomentum(MomentumRule rule, int64_t n, const float* __restrict gradient,
-                    float* __restrict values, float* __restrict velocity) {
-  for (int64_t i = 0; i < n; ++i) rule(gradient[i], values[i], velocity[i]);
+template <typename Rule, size_t... j>
+void UpdateArrays(const Rule& rule, int64_t n, const float* gradient, float* const* arrays,
+                  std::index_sequence<j...>) {
+  UpdateElements(rule, n, gradient, arrays[j]...);
 }
 
-void UpdateNesterov(NesterovRule rule, int64_t n, const float* __restrict gradient,
-                    float* __restrict values, float* __restrict velocity) {
-  for (int64_t i = 0; i < n; ++i) rule(gradient[i], values[i], velocity[i]);
+template <typename Rule>
+void Update(const Rule& rule, int64_t n, const float* gradient,
+            float* const (&arrays)[1 + Rule::kStateCount]) {
+  UpdateArrays(rule, n, gradient, arrays, std::make_index_sequence<1 + Rule::kStateCount>());
 }
 
-void UpdateAdagrad(AdagradRule rule, int64_t n, const float* __restrict gradient,
-                   float* __restrict values, float* __restrict square_sums) {
-  for (int64_t i = 0; i < n; ++i) rule(gradient[i], values[i], square_sums[i]);
+template <typename... Rule>
+std::tuple<UpdateOf<Rule>...> UpdatesOf(Rules<Rule...>) {
+  return {Update<Rule>...};
 }
 
-void UpdateAdam(AdamRule rule, int64_t n, const float* __restrict gradient,
-                float* __restrict values, float* __restrict first, float* __restrict second) {
-  for (int64_t i = 0; i < n; ++i) rule(gradient[i], values[i], first[i], second[i]);
-}
-
-void UpdateAdamW(AdamWRule rule, int64_t n, const float* __restrict gradient,
-                 float* __restrict values, float* __restrict first, float* __restrict second) {
-  for (int64_t i = 0; i < n; ++i) rule(gradient[i], values[i], first[i], second[i]);
-}
+AllRules::Updates AllUpdates() { return UpdatesOf(AllRules()); }
 
 }  // namespace HWY_NAMESPACE
 }  // namespace capstan
@@ -48,32 +66,13 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace capstan {
-namespace {
 
-HWY_EXPORT(UpdateSgd);
-HWY_EXPORT(UpdateMomentum);
-HWY_EXPORT(UpdateNesterov);
-HWY_EXPORT(UpdateAdagrad);
-HWY_EXPORT(UpdateAdam);
-HWY_EXPORT(UpdateAdamW);
-
-// The function of a rule, for the vectors of this CPU.
-auto UpdateOf(const SgdRule&) { return HWY_DYNAMIC_DISPATCH(UpdateSgd); }
-auto UpdateOf(const MomentumRule&) { return HWY_DYNAMIC_DISPATCH(UpdateMomentum); }
-auto UpdateOf(const NesterovRule&) { return HWY_DYNAMIC_DISPATCH(UpdateNesterov); }
-auto UpdateOf(const AdagradRule&) { return HWY_DYNAMIC_DISPATCH(UpdateAdagrad); }
-auto UpdateOf(const AdamRule&) { return HWY_DYNAMIC_DISPATCH(UpdateAdam); }
-auto UpdateOf(const AdamWRule&) { return HWY_DYNAMIC_DISPATCH(UpdateAdamW); }
-
-}  // namespace
+HWY_EXPORT(AllUpdates);
 
 template <typename Rule>
 absl::Status ApplyRule(const Rule& rule, int64_t n, const float* gradient,
                        float* const (&arrays)[1 + Rule::kStateCount], CpuStream& /*stream*/) {
-  const auto update = UpdateOf(rule);
-  if constexpr (Rule::kStateCount == 0) update(rule, n, gradient, arrays[0]);
-  if constexpr (Rule::kStateCount == 1) update(rule, n, gradient, arrays[0], arrays[1]);
-  if constexpr (Rule::kStateCount == 2) update(rule, n, gradient, arrays[0], arrays[1], arrays[2]);
+  std::get<UpdateOf<Rule>>(HWY_DYNAMIC_DISPATCH(AllUpdates)())(rule, n, gradient, arrays);
   return absl::OkStatus();
 }
 
@@ -87,7 +86,21 @@ template absl::Status ApplyRule(const AdagradRule&, int64_t, const float*, float
                                 CpuStream&);
 template absl::Status ApplyRule(const AdamRule&, int64_t, const float*, float* const (&)[3],
                                 CpuStream&);
+template absl::Status ApplyRule(const AmsgradRule&, int64_t, const float*, float* const (&)[4],
+                                CpuStream&);
 template absl::Status ApplyRule(const AdamWRule&, int64_t, const float*, float* const (&)[3],
+                                CpuStream&);
+template absl::Status ApplyRule(const AmsgradWRule&, int64_t, const float*, float* const (&)[4],
+                                CpuStream&);
+template absl::Status ApplyRule(const RmspropRule<false, false>&, int64_t, const float*,
+                                float* const (&)[2], CpuStream&);
+template absl::Status ApplyRule(const RmspropRule<false, true>&, int64_t, const float*,
+                                float* const (&)[3], CpuStream&);
+template absl::Status ApplyRule(const RmspropRule<true, false>&, int64_t, const float*,
+                                float* const (&)[3], CpuStream&);
+template absl::Status ApplyRule(const RmspropRule<true, true>&, int64_t, const float*,
+                                float* const (&)[4], CpuStream&);
+template absl::Status ApplyRule(const LionRule&, int64_t, const float*, float* const (&)[2],
                                 CpuStream&);
 
 }  // namespace capstan

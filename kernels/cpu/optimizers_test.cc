@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -23,46 +24,79 @@ namespace {
 // The formulas; `e` is an element of the values and of each array of state.
 
 void Formula(const SgdRule& rule, double g, double* e) {
-  e[0] -= rule.learning_rate * (g + rule.weight_decay * e[0]);
+  e[0] -= rule.learning_rate * (rule.sign * g + rule.weight_decay * e[0]);
 }
 
 void Formula(const MomentumRule& rule, double g, double* e) {
-  e[1] = rule.momentum * e[1] + g + rule.weight_decay * e[0];
+  e[1] = rule.momentum * e[1] + rule.add * (rule.sign * g + rule.weight_decay * e[0]);
   e[0] -= rule.learning_rate * e[1];
 }
 
 void Formula(const NesterovRule& rule, double g, double* e) {
-  const double h = g + rule.weight_decay * e[0];
+  const double h = rule.sign * g + rule.weight_decay * e[0];
   e[1] = rule.momentum * e[1] + h;
   e[0] -= rule.learning_rate * (h + rule.momentum * e[1]);
 }
 
 void Formula(const AdagradRule& rule, double g, double* e) {
-  const double h = g + rule.weight_decay * e[0];
+  const double h = rule.sign * g + rule.weight_decay * e[0];
   e[1] += h * h;
   e[0] -= rule.learning_rate * h / (std::sqrt(e[1]) + rule.epsilon);
 }
 
 template <typename Rule>
 double MomentsUpdate(const Rule& rule, double h, double* e) {
-  e[1] = rule.keep_first * e[1] + rule.add_first * h;
-  e[2] = rule.keep_second * e[2] + rule.add_second * h * h;
-  return rule.step * e[1] / (std::sqrt(e[2]) * rule.root_scale + rule.epsilon);
+  const Moments& moments = rule.moments;
+  e[1] = moments.keep_first * e[1] + moments.add_first * h;
+  e[2] = moments.keep_second * e[2] + moments.add_second * h * h;
+  if (Rule::kStateCount == 3) e[3] = std::max(e[3], e[2]);
+  const double under_root = e[Rule::kStateCount];
+  return moments.step * e[1] / (std::sqrt(under_root) * moments.root_scale + moments.epsilon);
 }
 
-void Formula(const AdamRule& rule, double g, double* e) {
-  e[0] -= MomentsUpdate(rule, g + rule.weight_decay * e[0], e);
+template <typename Rule>  // of Adam or AMSGrad
+void Formula(const Rule& rule, double g, double* e) {
+  e[0] -= MomentsUpdate(rule, rule.moments.sign * g + rule.weight_decay * e[0], e);
+}
+template <typename Rule>
+void DecoupledFormula(const Rule& rule, double g, double* e) {
+  const double decay = rule.decay * e[0];
+  e[0] -= MomentsUpdate(rule, rule.moments.sign * g, e) + decay;
+}
+void Formula(const AdamWRule& rule, double g, double* e) { DecoupledFormula(rule, g, e); }
+void Formula(const AmsgradWRule& rule, double g, double* e) { DecoupledFormula(rule, g, e); }
+
+template <bool kIsCentered, bool kHasMomentum>
+void Formula(const RmspropRule<kIsCentered, kHasMomentum>& rule, double g, double* e) {
+  const double h = rule.sign * g + rule.weight_decay * e[0];
+  e[1] = rule.keep * e[1] + rule.add * h * h;
+  double variance = e[1];
+  if (kIsCentered) {
+    e[2] = rule.keep * e[2] + rule.add * h;
+    variance = std::max(0.0, variance - e[2] * e[2]);
+  }
+  double change = h / (std::sqrt(variance) + rule.epsilon);
+  if (kHasMomentum) {
+    double& velocity = e[kIsCentered ? 3 : 2];
+    velocity = rule.momentum * velocity + change;
+    change = velocity;
+  }
+  e[0] -= rule.learning_rate * change;
 }
 
-void Formula(const AdamWRule& rule, double g, double* e) {
-  e[0] -= MomentsUpdate(rule, g, e) + rule.decay * e[0];
+void Formula(const LionRule& rule, double g, double* e) {
+  const double mixed = rule.mix * e[1] + rule.mix_add * rule.sign * g;
+  const double direction = mixed == 0 ? 0 : std::copysign(1, mixed);
+  e[0] -= rule.learning_rate * direction + rule.decay * e[0];
+  e[1] = rule.keep * e[1] + rule.add * rule.sign * g;
 }
 
-void Call(const SgdRule& rule, float g, float* e) { rule(g, e[0]); }
 template <typename Rule>
 void Call(const Rule& rule, float g, float* e) {
+  if constexpr (Rule::kStateCount == 0) rule(g, e[0]);
   if constexpr (Rule::kStateCount == 1) rule(g, e[0], e[1]);
   if constexpr (Rule::kStateCount == 2) rule(g, e[0], e[1], e[2]);
+  if constexpr (Rule::kStateCount == 3) rule(g, e[0], e[1], e[2], e[3]);
 }
 
 // Which NaN an operation gives depends on the order of its operands, which compilers choose.
@@ -176,7 +210,11 @@ TYPED_TEST(OptimizersTest, TheRuleFollowsItsFormulaInFloat64) {
   const TypeParam rule = TestRule<TypeParam>();
   Random random(/*seed=*/51);
   const std::vector<float> gradient = NormalVector(kCount, random);
-  const std::vector<std::vector<float>> arrays = MakeArrays(kArrays, kCount, random);
+  std::vector<std::vector<float>> arrays = MakeArrays(kArrays, kCount, random);
+  // A mean of squares is not below the square of the mean, which centered RMSprop subtracts.
+  if (kArrays > 1) {
+    for (float& number : arrays[1]) number += 16;
+  }
   for (int64_t i = 0; i < kCount; ++i) {
     float element[kArrays] = {};
     double expected[kArrays] = {};

@@ -35,15 +35,26 @@ KernelCase MakeCase(std::string name, double bytes_per_element, double required_
   return result;
 }
 
-template <typename Rule>  // Adam or AdamW
+template <typename Rule>  // Adam and its kin
 Rule MomentsRule() {
   Rule rule;
-  rule.step = kLearningRate;
-  rule.root_scale = 1.1f;
-  rule.keep_first = 0.9f;
-  rule.add_first = 0.1f;
-  rule.keep_second = 0.999f;
-  rule.add_second = 0.001f;
+  rule.moments.step = kLearningRate;
+  rule.moments.root_scale = 1.1f;
+  rule.moments.keep_first = 0.9f;
+  rule.moments.add_first = 0.1f;
+  rule.moments.keep_second = 0.999f;
+  rule.moments.add_second = 0.001f;
+  rule.moments.epsilon = 1e-8f;
+  return rule;
+}
+
+template <typename Rule>
+Rule MakeRmsprop() {
+  Rule rule;
+  rule.learning_rate = kLearningRate;
+  rule.keep = 0.99f;
+  rule.add = 0.01f;
+  rule.momentum = 0.9f;
   rule.epsilon = 1e-8f;
   return rule;
 }
@@ -68,6 +79,10 @@ void AddOptimizers(std::vector<KernelCase>& cases) {
   AddOptimizer("adagrad", AdagradRule{kLearningRate, /*epsilon=*/1e-8f, kDecay}, cases);
   AddOptimizer("adam", MomentsRule<AdamRule>(), cases);
   AddOptimizer("adamw", MomentsRule<AdamWRule>(), cases);
+  AddOptimizer("amsgrad", MomentsRule<AmsgradRule>(), cases);
+  AddOptimizer("rmsprop", MakeRmsprop<RmspropRule<false, false>>(), cases);
+  AddOptimizer("rmsprop centered", MakeRmsprop<RmspropRule<true, true>>(), cases);
+  AddOptimizer("lion", LionRule{kLearningRate, 0.9f, 0.1f, 0.99f, 0.01f}, cases);
 }
 
 void AddElementwise(std::vector<KernelCase>& cases) {

@@ -18,7 +18,7 @@ namespace capstan {
 
 // The arrays of a benchmark's operations, in the memory of a stream's device.
 struct KernelArrays {
-  static constexpr int kFloatArrays = 4;
+  static constexpr int kFloatArrays = 5;
   // Random and not zero. The first two have both signs, the others are positive.
   float* floats[kFloatArrays] = {};
   int32_t* labels = nullptr;  // one a row, below the case's columns

@@ -105,7 +105,21 @@ template absl::Status ApplyRule(const AdagradRule&, int64_t, const float*, float
                                 CudaStream&);
 template absl::Status ApplyRule(const AdamRule&, int64_t, const float*, float* const (&)[3],
                                 CudaStream&);
+template absl::Status ApplyRule(const AmsgradRule&, int64_t, const float*, float* const (&)[4],
+                                CudaStream&);
 template absl::Status ApplyRule(const AdamWRule&, int64_t, const float*, float* const (&)[3],
+                                CudaStream&);
+template absl::Status ApplyRule(const AmsgradWRule&, int64_t, const float*, float* const (&)[4],
+                                CudaStream&);
+template absl::Status ApplyRule(const RmspropRule<false, false>&, int64_t, const float*,
+                                float* const (&)[2], CudaStream&);
+template absl::Status ApplyRule(const RmspropRule<false, true>&, int64_t, const float*,
+                                float* const (&)[3], CudaStream&);
+template absl::Status ApplyRule(const RmspropRule<true, false>&, int64_t, const float*,
+                                float* const (&)[3], CudaStream&);
+template absl::Status ApplyRule(const RmspropRule<true, true>&, int64_t, const float*,
+                                float* const (&)[4], CudaStream&);
+template absl::Status ApplyRule(const LionRule&, int64_t, const float*, float* const (&)[2],
                                 CudaStream&);
 
 }  // namespace capstan

@@ -41,13 +41,28 @@ TEST(MakeOptimizerTest, DefaultsOfEveryTypeAreAccepted) {
   const struct {
     Spec::Type type;
     int state_count;
-  } cases[] = {{Spec::SGD, 0},     {Spec::MOMENTUM, 1}, {Spec::NESTEROV, 1},
-               {Spec::ADAGRAD, 1}, {Spec::ADAM, 2},     {Spec::ADAMW, 2}};
+  } cases[] = {{Spec::SGD, 0},  {Spec::MOMENTUM, 1}, {Spec::NESTEROV, 1}, {Spec::ADAGRAD, 1},
+               {Spec::ADAM, 2}, {Spec::ADAMW, 2},    {Spec::RMSPROP, 1},  {Spec::LION, 1}};
   for (const auto& expected : cases) {
     const auto optimizer = MakeOptimizer(SpecOf(expected.type));
     ASSERT_TRUE(optimizer.ok()) << optimizer.status();
     EXPECT_EQ((*optimizer)->state_count(), expected.state_count);
   }
+}
+
+TEST(MakeOptimizerTest, SettingsAddState) {
+  Spec spec = SpecOf(Spec::ADAM);
+  spec.set_amsgrad(true);
+  EXPECT_EQ(MakeOptimizer(spec).value()->state_count(), 3);
+  spec.set_type(Spec::ADAMW);
+  EXPECT_EQ(MakeOptimizer(spec).value()->state_count(), 3);
+  spec.set_type(Spec::RMSPROP);
+  spec.set_momentum(0);
+  EXPECT_EQ(MakeOptimizer(spec).value()->state_count(), 1);
+  spec.set_momentum(0.9);
+  EXPECT_EQ(MakeOptimizer(spec).value()->state_count(), 2);
+  spec.set_centered(true);
+  EXPECT_EQ(MakeOptimizer(spec).value()->state_count(), 3);
 }
 
 TEST(MakeOptimizerTest, EmptySpecIsMomentum) {
@@ -63,8 +78,8 @@ TEST(MakeOptimizerTest, UnspecifiedTypeIsRefused) {
 }
 
 TEST(MakeOptimizerTest, RatesOutOfRangeAreRefusedByEveryType) {
-  for (const Spec::Type type :
-       {Spec::SGD, Spec::MOMENTUM, Spec::NESTEROV, Spec::ADAGRAD, Spec::ADAM, Spec::ADAMW}) {
+  for (const Spec::Type type : {Spec::SGD, Spec::MOMENTUM, Spec::NESTEROV, Spec::ADAGRAD,
+                                Spec::ADAM, Spec::ADAMW, Spec::RMSPROP, Spec::LION}) {
     ExpectRefused(type, &Spec::set_learning_rate, "learning_rate",
                   {0, -0.1, kNan, kInfinity, -kInfinity, 1e-50, 1e50});
     ExpectRefused(type, &Spec::set_weight_decay, "weight_decay", {-1e-9, kNan, kInfinity, 1e50});
@@ -75,14 +90,17 @@ TEST(MakeOptimizerTest, FractionsOutOfRangeAreRefused) {
   const std::initializer_list<double> bad = {-0.1, 1, 1 - 1e-12, 2, kNan, kInfinity};
   ExpectRefused(Spec::MOMENTUM, &Spec::set_momentum, "momentum", bad);
   ExpectRefused(Spec::NESTEROV, &Spec::set_momentum, "momentum", bad);
-  for (const Spec::Type type : {Spec::ADAM, Spec::ADAMW}) {
+  ExpectRefused(Spec::RMSPROP, &Spec::set_momentum, "momentum", bad);
+  ExpectRefused(Spec::RMSPROP, &Spec::set_alpha, "alpha", bad);
+  for (const Spec::Type type : {Spec::ADAM, Spec::ADAMW, Spec::LION}) {
     ExpectRefused(type, &Spec::set_beta1, "beta1", bad);
     ExpectRefused(type, &Spec::set_beta2, "beta2", bad);
   }
+  ExpectRefused(Spec::MOMENTUM, &Spec::set_dampening, "dampening", {-0.1, 1.1, kNan, kInfinity});
 }
 
 TEST(MakeOptimizerTest, EpsilonOutOfRangeIsRefused) {
-  for (const Spec::Type type : {Spec::ADAGRAD, Spec::ADAM, Spec::ADAMW}) {
+  for (const Spec::Type type : {Spec::ADAGRAD, Spec::ADAM, Spec::ADAMW, Spec::RMSPROP}) {
     ExpectRefused(type, &Spec::set_epsilon, "epsilon", {0, -1e-8, 1e-50, kNan, kInfinity});
   }
 }

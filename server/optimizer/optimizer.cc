@@ -5,28 +5,15 @@
 #include <cmath>
 #include <cstddef>
 
-#include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/job/optimizer_check.h"
 #include "kernels/cpu/cpu_stream.h"
-#include "kernels/optimizer_range.h"
 #include "kernels/optimizers.h"
 
 namespace capstan {
 namespace {
 
 using Spec = v1::OptimizerSpec;
-
-absl::Status CheckRates(const Spec& spec) {
-  RETURN_IF_ERROR(CheckPositive("learning_rate", spec.learning_rate()));
-  return CheckNotNegative("weight_decay", spec.weight_decay());
-}
-
-absl::Status CheckMoments(const Spec& spec) {
-  RETURN_IF_ERROR(CheckFraction("beta1", spec.beta1()));
-  RETURN_IF_ERROR(CheckFraction("beta2", spec.beta2()));
-  return CheckPositive("epsilon", spec.epsilon());
-}
 
 // The rules of one application:
 
@@ -35,10 +22,13 @@ double RateOf(const Spec& spec, const Application& application) {
          static_cast<double>(application.learning_rate_divisor);
 }
 
+float SignOf(const Spec& spec) { return spec.maximize() ? -1.0f : 1.0f; }
+
 SgdRule MakeSgd(const Spec& spec, const Application& application) {
   SgdRule rule;
   rule.learning_rate = static_cast<float>(RateOf(spec, application));
   rule.weight_decay = static_cast<float>(spec.weight_decay());
+  rule.sign = SignOf(spec);
   return rule;
 }
 
@@ -48,6 +38,13 @@ Rule MakeWithMomentum(const Spec& spec, const Application& application) {
   rule.learning_rate = static_cast<float>(RateOf(spec, application));
   rule.momentum = static_cast<float>(spec.momentum());
   rule.weight_decay = static_cast<float>(spec.weight_decay());
+  rule.sign = SignOf(spec);
+  return rule;
+}
+
+MomentumRule MakeMomentum(const Spec& spec, const Application& application) {
+  MomentumRule rule = MakeWithMomentum<MomentumRule>(spec, application);
+  if (application.number > 1) rule.add = static_cast<float>(1 - spec.dampening());
   return rule;
 }
 
@@ -56,33 +53,61 @@ AdagradRule MakeAdagrad(const Spec& spec, const Application& application) {
   rule.learning_rate = static_cast<float>(RateOf(spec, application));
   rule.epsilon = static_cast<float>(spec.epsilon());
   rule.weight_decay = static_cast<float>(spec.weight_decay());
+  rule.sign = SignOf(spec);
   return rule;
 }
 
-template <typename Rule>  // of Adam or AdamW; without the weight decay
-Rule MakeWithMoments(const Spec& spec, const Application& application) {
+Moments MakeMoments(const Spec& spec, const Application& application) {
   CHECK_GE(application.number, 1);
   const double t = static_cast<double>(application.number);
-  Rule rule;
-  rule.step = static_cast<float>(RateOf(spec, application) / (1 - std::pow(spec.beta1(), t)));
-  rule.root_scale = static_cast<float>(1 / std::sqrt(1 - std::pow(spec.beta2(), t)));
-  rule.keep_first = static_cast<float>(spec.beta1());
-  rule.add_first = static_cast<float>(1 - spec.beta1());
-  rule.keep_second = static_cast<float>(spec.beta2());
-  rule.add_second = static_cast<float>(1 - spec.beta2());
+  Moments moments;
+  moments.step = static_cast<float>(RateOf(spec, application) / (1 - std::pow(spec.beta1(), t)));
+  moments.root_scale = static_cast<float>(1 / std::sqrt(1 - std::pow(spec.beta2(), t)));
+  moments.keep_first = static_cast<float>(spec.beta1());
+  moments.add_first = static_cast<float>(1 - spec.beta1());
+  moments.keep_second = static_cast<float>(spec.beta2());
+  moments.add_second = static_cast<float>(1 - spec.beta2());
+  moments.epsilon = static_cast<float>(spec.epsilon());
+  moments.sign = SignOf(spec);
+  return moments;
+}
+
+template <typename Rule>  // of Adam or AMSGrad
+Rule MakeAdam(const Spec& spec, const Application& application) {
+  return {MakeMoments(spec, application), static_cast<float>(spec.weight_decay())};
+}
+
+template <typename Rule>  // with decoupled weight decay
+Rule MakeAdamW(const Spec& spec, const Application& application) {
+  return {MakeMoments(spec, application),
+          static_cast<float>(RateOf(spec, application) * spec.weight_decay())};
+}
+
+template <bool kIsCentered, bool kHasMomentum>
+RmspropRule<kIsCentered, kHasMomentum> MakeRmsprop(const Spec& spec,
+                                                   const Application& application) {
+  RmspropRule<kIsCentered, kHasMomentum> rule;
+  rule.learning_rate = static_cast<float>(RateOf(spec, application));
+  rule.keep = static_cast<float>(spec.alpha());
+  rule.add = static_cast<float>(1 - spec.alpha());
+  rule.momentum = static_cast<float>(spec.momentum());
   rule.epsilon = static_cast<float>(spec.epsilon());
-  return rule;
-}
-
-AdamRule MakeAdam(const Spec& spec, const Application& application) {
-  AdamRule rule = MakeWithMoments<AdamRule>(spec, application);
   rule.weight_decay = static_cast<float>(spec.weight_decay());
+  rule.sign = SignOf(spec);
   return rule;
 }
 
-AdamWRule MakeAdamW(const Spec& spec, const Application& application) {
-  AdamWRule rule = MakeWithMoments<AdamWRule>(spec, application);
+double LionBeta2(const Spec& spec) { return spec.has_beta2() ? spec.beta2() : 0.99; }
+
+LionRule MakeLion(const Spec& spec, const Application& application) {
+  LionRule rule;
+  rule.learning_rate = static_cast<float>(RateOf(spec, application));
+  rule.mix = static_cast<float>(spec.beta1());
+  rule.mix_add = static_cast<float>(1 - spec.beta1());
+  rule.keep = static_cast<float>(LionBeta2(spec));
+  rule.add = static_cast<float>(1 - LionBeta2(spec));
   rule.decay = static_cast<float>(RateOf(spec, application) * spec.weight_decay());
+  rule.sign = SignOf(spec);
   return rule;
 }
 
@@ -123,37 +148,43 @@ std::unique_ptr<Optimizer> Make(const Spec& spec,
   return std::make_unique<RuleOptimizer<Rule>>(spec, make_rule);
 }
 
+std::unique_ptr<Optimizer> MakeRmspropOptimizer(const Spec& spec) {
+  if (spec.has_momentum() && spec.momentum() > 0) {
+    return spec.centered() ? Make(spec, MakeRmsprop<true, true>)
+                           : Make(spec, MakeRmsprop<false, true>);
+  }
+  return spec.centered() ? Make(spec, MakeRmsprop<true, false>)
+                         : Make(spec, MakeRmsprop<false, false>);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Optimizer>> MakeOptimizer(const v1::OptimizerSpec& spec) {
-  RETURN_IF_ERROR(CheckRates(spec));
+  RETURN_IF_ERROR(CheckDenseOptimizer(spec));
   switch (spec.type()) {
     case Spec::SGD:
       return Make(spec, MakeSgd);
     case Spec::MOMENTUM:
-      RETURN_IF_ERROR(CheckFraction("momentum", spec.momentum()));
-      return Make(spec, MakeWithMomentum<MomentumRule>);
+      return Make(spec, MakeMomentum);
     case Spec::NESTEROV:
-      RETURN_IF_ERROR(CheckFraction("momentum", spec.momentum()));
       return Make(spec, MakeWithMomentum<NesterovRule>);
     case Spec::ADAGRAD:
-      RETURN_IF_ERROR(CheckPositive("epsilon", spec.epsilon()));
       return Make(spec, MakeAdagrad);
     case Spec::ADAM:
-      RETURN_IF_ERROR(CheckMoments(spec));
-      return Make(spec, MakeAdam);
+      return spec.amsgrad() ? Make(spec, MakeAdam<AmsgradRule>) : Make(spec, MakeAdam<AdamRule>);
     case Spec::ADAMW:
-      RETURN_IF_ERROR(CheckMoments(spec));
-      return Make(spec, MakeAdamW);
+      return spec.amsgrad() ? Make(spec, MakeAdamW<AmsgradWRule>)
+                            : Make(spec, MakeAdamW<AdamWRule>);
+    case Spec::RMSPROP:
+      return MakeRmspropOptimizer(spec);
+    case Spec::LION:
+      return Make(spec, MakeLion);
     case Spec::ROW_ADAGRAD:
     case Spec::FTRL:
     case Spec::TYPE_UNSPECIFIED:
       break;
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "optimizer.type: expected SGD, MOMENTUM, NESTEROV, ADAGRAD, ADAM or ADAMW for a dense table, "
-      "got ",
-      Spec::Type_Name(spec.type()), "; name one"));
+  LOG(FATAL) << "a dense optimizer without a rule: " << Spec::Type_Name(spec.type());
 }
 
 }  // namespace capstan

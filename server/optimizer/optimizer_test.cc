@@ -210,7 +210,10 @@ TEST_P(OptimizerConformanceTest, FindsTheMinimumOfAParabola) {
     const std::vector<float> gradient = parameters.values;
     ApplyPart(*optimizer, gradient, application, /*offset=*/0, /*size=*/3, parameters);
   }
-  for (const float value : parameters.values) EXPECT_NEAR(value, 0.0f, 1e-3f);
+  // The last steps of some are as large as the learning rate.
+  const bool has_equal_steps = GetParam() == Spec::RMSPROP || GetParam() == Spec::LION;
+  const float error = has_equal_steps ? 1.2f * static_cast<float>(Spec().learning_rate()) : 1e-3f;
+  for (const float value : parameters.values) EXPECT_NEAR(value, 0.0f, error);
 }
 
 TEST_P(OptimizerConformanceTest, LateApplicationIsFinite) {

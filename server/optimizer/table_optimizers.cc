@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/job/known_values.h"
+#include "common/job/optimizer_check.h"
 #include "server/optimizer/optimizer.h"
 
 namespace capstan {
@@ -26,6 +27,8 @@ absl::StatusOr<RowOptimizer::Type> RowTypeOf(v1::OptimizerSpec::Type type) {
     case v1::OptimizerSpec::MOMENTUM:
     case v1::OptimizerSpec::NESTEROV:
     case v1::OptimizerSpec::ADAMW:
+    case v1::OptimizerSpec::RMSPROP:
+    case v1::OptimizerSpec::LION:
     case v1::OptimizerSpec::TYPE_UNSPECIFIED:
       break;
   }
@@ -43,13 +46,7 @@ const v1::OptimizerSpec& OptimizerOf(const v1::JobSpec& job, const v1::TableSpec
 
 absl::StatusOr<std::unique_ptr<RowOptimizer>> MakeRowOptimizer(const v1::OptimizerSpec& spec,
                                                                size_t dim) {
-  if (spec.weight_decay() != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("optimizer.weight_decay: expected 0 for a sparse table, whose rows are "
-                     "touched in few steps, "
-                     "got ",
-                     spec.weight_decay(), "; use ftrl with l2"));
-  }
+  RETURN_IF_ERROR(CheckRowSettings(spec));
   RowOptimizer::Options options;
   ASSIGN_OR_RETURN(options.type, RowTypeOf(spec.type()));
   options.learning_rate = spec.learning_rate();

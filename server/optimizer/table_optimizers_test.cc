@@ -38,8 +38,9 @@ TEST(TableOptimizersTest, WhatCannotBeMadeIsRefusedWithItsTable) {
   EXPECT_EQ(
       CheckTableOptimizers(JobWithMomentum(), TableWith(v1::OptimizerSpec::TYPE_UNSPECIFIED, 0.1)),
       absl::InvalidArgumentError(
-          "table embedding: optimizer.type: expected SGD, MOMENTUM, NESTEROV, ADAGRAD, ADAM "
-          "or ADAMW for a dense table, got TYPE_UNSPECIFIED; name one"));
+          "table embedding: optimizer.type: expected SGD, MOMENTUM, NESTEROV, ADAGRAD, ADAM, "
+          "ADAMW, "
+          "RMSPROP or LION for a dense table, got TYPE_UNSPECIFIED; name one"));
 }
 
 // The default of the field is MOMENTUM.
@@ -51,7 +52,8 @@ TEST(TableOptimizersTest, AnOptimizerThatThisVersionDoesNotKnowIsRefused) {
   EXPECT_EQ(CheckTableOptimizers(JobWithMomentum(), tables),
             absl::InvalidArgumentError(
                 "table embedding: optimizer.type: expected one of sgd, momentum, nesterov, "
-                "adagrad, adam, adamw, row_adagrad, ftrl, got 99; use programs of one version"));
+                "adagrad, adam, adamw, row_adagrad, ftrl, rmsprop, lion, got 99; use programs of "
+                "one version"));
 }
 
 TEST(TableOptimizersTest, WithDgcOnlySgdIsAccepted) {

@@ -16,7 +16,7 @@
 
 #include "absl/status/status.h"
 #include "common/base/status_macros.h"
-#include "kernels/optimizer_range.h"
+#include "common/job/optimizer_check.h"
 #include "server/sparse/prefetch_row.h"
 
 #ifndef SERVER_SPARSE_ROW_OPTIMIZER_RULES_
@@ -121,8 +121,8 @@ HWY_INLINE void UpdateRow(const LazyAdamRule& lazy, size_t dim, const float* __r
   if (count < UINT32_MAX) ++count;
   std::memcpy(row + 3 * dim, &count, sizeof(count));
   AdamRule rule = lazy.rule;
-  rule.step = lazy.learning_rate / correction.step_divisor;
-  rule.root_scale = correction.root_scale;
+  rule.moments.step = lazy.learning_rate / correction.step_divisor;
+  rule.moments.root_scale = correction.root_scale;
   UpdateRow(rule, dim, gradient, row);
 }
 
@@ -165,11 +165,11 @@ void Update(const RowUpdate& update) {
       return UpdateRows(RowAdagradRule{rate, epsilon}, update);
     case RowOptimizer::Type::kAdam: {
       AdamRule rule;
-      rule.keep_first = static_cast<float>(options.beta1);
-      rule.add_first = static_cast<float>(1 - options.beta1);
-      rule.keep_second = static_cast<float>(options.beta2);
-      rule.add_second = static_cast<float>(1 - options.beta2);
-      rule.epsilon = epsilon;
+      rule.moments.keep_first = static_cast<float>(options.beta1);
+      rule.moments.add_first = static_cast<float>(1 - options.beta1);
+      rule.moments.keep_second = static_cast<float>(options.beta2);
+      rule.moments.add_second = static_cast<float>(1 - options.beta2);
+      rule.moments.epsilon = epsilon;
       return UpdateRows(LazyAdamRule{rule, rate, update.corrections}, update);
     }
     case RowOptimizer::Type::kFtrl:

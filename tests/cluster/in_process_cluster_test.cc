@@ -79,7 +79,8 @@ TEST(InProcessClusterTest, EveryOptimizerHasTheBitsOfTheSerialProgram) {
   RealClock clock;
   for (const auto type :
        {v1::OptimizerSpec::SGD, v1::OptimizerSpec::MOMENTUM, v1::OptimizerSpec::NESTEROV,
-        v1::OptimizerSpec::ADAGRAD, v1::OptimizerSpec::ADAM, v1::OptimizerSpec::ADAMW}) {
+        v1::OptimizerSpec::ADAGRAD, v1::OptimizerSpec::ADAM, v1::OptimizerSpec::ADAMW,
+        v1::OptimizerSpec::RMSPROP, v1::OptimizerSpec::LION}) {
     v1::JobSpec job = DigitsJob(/*epochs=*/1);
     job.mutable_cluster()->set_num_workers(3);
     job.mutable_optimizer()->set_type(type);

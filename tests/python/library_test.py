@@ -8,7 +8,7 @@ import pathlib
 import re
 import unittest
 
-from capstan import _library, _optimizers
+from capstan import _errors, _library, _optimizers
 
 HEADER = re.sub(r"/\*.*?\*/", "", (pathlib.Path(__file__).parents[2] /
                                    "worker/client_api/capstan.h").read_text(), flags=re.DOTALL)
@@ -34,6 +34,7 @@ class LibraryTest(unittest.TestCase):
 
     def test_structs_have_the_same_fields(self) -> None:
         for struct, name in [(_library.OptimizerStruct, "capstan_optimizer"),
+                             (_library.DenseOptimizerStruct, "capstan_dense_optimizer"),
                              (_library.ConnectOptions, "capstan_connect_options"),
                              (_library.TableStruct, "capstan_table"),
                              (_library.RowOptimizerStruct, "capstan_row_optimizer"),
@@ -57,9 +58,19 @@ class LibraryTest(unittest.TestCase):
         kinds = [_optimizers.SGD(1), _optimizers.SGD(1, 0.9), _optimizers.SGD(1, 0.9, True),
                  _optimizers.Adagrad(1), _optimizers.Adam(1), _optimizers.AdamW(1)]
         of_rows = [_optimizers.RowAdagrad(1), _optimizers.FTRL(1)]
-        self.assertEqual([one._as_struct().type for one in kinds] +
-                         [one._as_row_struct().type for one in of_rows],
+        last = [_optimizers.RMSprop(1), _optimizers.Lion(1)]
+        self.assertEqual([one._as_struct().basic.type for one in kinds] +
+                         [one._as_row_struct().type for one in of_rows] +
+                         [one._as_struct().basic.type for one in last],
                          list(_enum("capstan_optimizer_type").values()))
+
+    def test_sparse_tables_have_fewer_settings(self) -> None:
+        for optimizer, name in [(_optimizers.SGD(1, maximize=True), "maximize"),
+                                (_optimizers.Adam(1, amsgrad=True), "amsgrad"),
+                                (_optimizers.Adam(1, weight_decay=0.1), "weight_decay"),
+                                (_optimizers.RMSprop(1), "got RMSprop")]:
+            with self.assertRaisesRegex(_errors.InvalidArgument, name):
+                optimizer._as_row_struct()
 
     def test_modules_import_each_other_in_no_circle(self) -> None:
         # Also imports for types alone, and those within functions.

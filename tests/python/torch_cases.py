@@ -45,6 +45,18 @@ OPTIMIZERS = {
     "adam": lambda model: torch.optim.Adam(model.parameters(), lr=0.01, eps=1e-3, betas=(0.8, 0.9),
                                            weight_decay=0.1),
     "adamw": lambda model: torch.optim.AdamW(_groups(model), lr=0.01, eps=1e-3, weight_decay=0.1),
+    "damped, up": lambda model: torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9,
+                                                dampening=0.3, weight_decay=0.01, maximize=True),
+    "amsgrad": lambda model: torch.optim.Adam(model.parameters(), lr=0.01, eps=1e-3,
+                                              betas=(0.8, 0.9), weight_decay=0.1, amsgrad=True),
+    "amsgradw": lambda model: torch.optim.AdamW(model.parameters(), lr=0.01, eps=1e-3,
+                                                betas=(0.8, 0.9), amsgrad=True, maximize=True),
+    "rmsprop": lambda model: torch.optim.RMSprop(_groups(model), lr=0.01, eps=1e-3,
+                                                 weight_decay=0.1),
+    "centered": lambda model: torch.optim.RMSprop(model.parameters(), lr=0.01, alpha=0.9, eps=1e-2,
+                                                  momentum=0.8, centered=True),
+    # Not with attention: a sign of what is 0 except for rounding is any.
+    "lion": lambda model: ct.Lion(model.parameters(), lr=0.01, weight_decay=0.1),
 }
 
 
@@ -52,7 +64,7 @@ def _train_plain(model: nn.Module, optimizer: torch.optim.Optimizer, steps: int 
                  scheduler=None) -> None:
     for step in range(steps):
         optimizer.zero_grad()
-        model(joined_batch(step)).backward()
+        getattr(model, "loss", model)(joined_batch(step)).backward()
         optimizer.step()
         if scheduler is not None:
             scheduler.step()
@@ -80,7 +92,7 @@ def _finish(trainer: ct.Trainer, rank: int) -> None:
 
 def equals_one_process(job: Job, rank: int, optimizer: str) -> None:
     """An MLP, a ConvNet and a Transformer, with a scheduler."""
-    make, kind = Zoo, OPTIMIZERS[optimizer]
+    make, kind = Mlp if optimizer == "lion" else Zoo, OPTIMIZERS[optimizer]
     expected = seeded(make)
     plain = kind(expected)
     _train_plain(expected, plain, scheduler=torch.optim.lr_scheduler.StepLR(plain, 2, 0.5))

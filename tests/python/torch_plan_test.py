@@ -36,6 +36,16 @@ class OptimizersTest(unittest.TestCase):
         self.assertEqual(_server_optimizer(optim.Adam, lr=0.5, betas=(0.5, 0.6), weight_decay=0.1),
                          capstan.Adam(0.5, (0.5, 0.6), 1e-8, 0.1))
         self.assertEqual(_server_optimizer(optim.AdamW, lr=0.5), capstan.AdamW(0.5))
+        self.assertEqual(_server_optimizer(optim.AdamW, lr=0.5, amsgrad=True, maximize=True),
+                         capstan.AdamW(0.5, amsgrad=True, maximize=True))
+        self.assertEqual(
+            _server_optimizer(optim.SGD, lr=0.5, momentum=0.9, dampening=0.1, maximize=True),
+            capstan.SGD(0.5, 0.9, dampening=0.1, maximize=True))
+        self.assertEqual(
+            _server_optimizer(optim.RMSprop, lr=0.5, alpha=0.9, momentum=0.8, centered=True),
+            capstan.RMSprop(0.5, 0.9, momentum=0.8, centered=True))
+        self.assertEqual(_server_optimizer(ct.Lion, lr=0.5, weight_decay=0.1),
+                         capstan.Lion(0.5, (0.9, 0.99), 0.1))
 
     def test_groups_have_their_own_settings(self) -> None:
         groups = [{"params": [nn.Parameter(torch.zeros(1))]},
@@ -53,11 +63,8 @@ class OptimizersTest(unittest.TestCase):
 
         optim = torch.optim
         for kind, settings, text in [
-                (optim.RMSprop, {"lr": 1.0}, "no RMSprop; use SGD, Adagrad, Adam or AdamW"),
+                (optim.Adadelta, {"lr": 1.0}, "no Adadelta; use SGD, Adagrad, Adam, AdamW or RMSprop"),
                 (Own, {"lr": 1.0}, "no Own; use"),
-                (optim.SGD, {"lr": 1.0, "momentum": 0.9, "dampening": 0.1}, "dampening=0.1"),
-                (optim.SGD, {"lr": 1.0, "maximize": True}, "leave maximize out"),
-                (optim.Adam, {"lr": 1.0, "amsgrad": True}, "leave amsgrad out"),
                 (optim.Adagrad, {"lr": 1.0, "lr_decay": 0.1}, "lr_decay"),
                 (optim.Adagrad, {"lr": 1.0, "initial_accumulator_value": 0.1}, "initial_acc"),
                 (optim.AdamW, {"lr": torch.tensor(1.0), "foreach": False}, "lr=float(...)")]:
@@ -65,7 +72,7 @@ class OptimizersTest(unittest.TestCase):
                 _server_optimizer(kind, **settings)
 
     def test_an_optimizer_with_a_history_is_refused(self) -> None:
-        for kind in (torch.optim.Adam, torch.optim.Adagrad,
+        for kind in (torch.optim.Adam, torch.optim.Adagrad, torch.optim.RMSprop, ct.Lion,
                      lambda *args, lr: torch.optim.SGD(*args, lr=lr, momentum=0.9)):
             parameter = nn.Parameter(torch.zeros(2))
             optimizer = kind([parameter], lr=1.0)

@@ -58,7 +58,7 @@ extern "C" {
 #endif
 
 /* Grows when a function, a number or a field is added. */
-#define CAPSTAN_API_VERSION 2
+#define CAPSTAN_API_VERSION 3
 
 #define CAPSTAN_EXPORT __attribute__((visibility("default")))
 
@@ -87,23 +87,36 @@ typedef enum capstan_optimizer_type {
   CAPSTAN_ADAM = 5,
   CAPSTAN_ADAMW = 6,
   CAPSTAN_ROW_ADAGRAD = 7, /* only of sparse tables: one sum of squares a row */
-  CAPSTAN_FTRL = 8         /* only of sparse tables: FTRL-proximal */
+  CAPSTAN_FTRL = 8,        /* only of sparse tables: FTRL-proximal */
+  CAPSTAN_RMSPROP = 9,
+  CAPSTAN_LION = 10
 } capstan_optimizer_type;
 
-/* It has no size, and will not grow: optimizers with more settings will have a struct of their own,
- * and capstan_table a field for it. The fields that a type does not use are ignored. weight_decay
- * is decoupled for ADAMW (w is first multiplied by 1 - learning_rate weight_decay), and for all
- * others weight_decay w is added to the gradient. The formulas are those of kernels/optimizers.h.
+/* It has no size, and will not grow: capstan_dense_optimizer has further settings. The fields that
+ * a type does not use are ignored. weight_decay is decoupled for ADAMW and LION (w is first
+ * multiplied by 1 - learning_rate weight_decay), and for all others weight_decay w is added to the
+ * gradient. The formulas are those of kernels/optimizers.h.
  */
 typedef struct capstan_optimizer {
   int32_t type;         /* capstan_optimizer_type */
   double learning_rate; /* above 0, until capstan_set_learning_rate */
-  double momentum;      /* MOMENTUM, NESTEROV: 0 to below 1 */
-  double beta1;         /* ADAM, ADAMW: 0 to below 1 */
+  double momentum;      /* MOMENTUM, NESTEROV, RMSPROP: 0 to below 1 */
+  double beta1;         /* ADAM, ADAMW, LION: 0 to below 1 */
   double beta2;
-  double epsilon; /* ADAGRAD, ADAM, ADAMW: above 0 */
+  double epsilon; /* ADAGRAD, ADAM, ADAMW, RMSPROP: above 0 */
   double weight_decay;
 } capstan_optimizer;
+
+/* The optimizer of a dense table with all its settings. */
+typedef struct capstan_dense_optimizer {
+  size_t struct_size; /* sizeof(capstan_dense_optimizer) */
+  capstan_optimizer basic;
+  double alpha;     /* RMSPROP: decay of the mean of squares, 0 to below 1 */
+  double dampening; /* MOMENTUM: part of each gradient, but the first, left out of v; 0 to 1 */
+  int32_t centered; /* RMSPROP, not 0: divides by the variance's root */
+  int32_t amsgrad;  /* ADAM, ADAMW, not 0: the largest second moment so far divides */
+  int32_t maximize; /* Not 0: steps up the gradient */
+} capstan_dense_optimizer;
 
 /* Zeros are the defaults of every field but struct_size. Strings end in 0 and are copied. */
 typedef struct capstan_connect_options {
@@ -151,6 +164,8 @@ typedef struct capstan_table {
    * distribution around 0 with this standard deviation. All workers give the same. */
   int32_t initial_from_worker;
   double initial_stddev;
+  /* NULL: `optimizer`. Else takes its place. */
+  const capstan_dense_optimizer* dense_optimizer;
 } capstan_table;
 
 /* The optimizer of a sparse table. The formulas are those of server/sparse/row_optimizer.h. */

@@ -75,6 +75,22 @@ absl::Status SetOptimizer(const capstan_optimizer& given, v1::TableSpec& table) 
   return absl::OkStatus();
 }
 
+absl::Status SetDenseOptimizer(const capstan_dense_optimizer* argument, v1::TableSpec& table) {
+  ASSIGN_OR_RETURN(
+      const capstan_dense_optimizer given,
+      ReadStruct(argument, &capstan_dense_optimizer::maximize, "capstan_dense_optimizer"));
+  RETURN_IF_ERROR(SetOptimizer(given.basic, table));
+  // What is not used, or is the default, is left out: a checkpoint of a program that did not know
+  // the setting has the same table.
+  v1::OptimizerSpec& optimizer = *table.mutable_optimizer();
+  if (optimizer.type() == v1::OptimizerSpec::RMSPROP) optimizer.set_alpha(given.alpha);
+  if (given.dampening != 0) optimizer.set_dampening(given.dampening);
+  if (given.centered != 0) optimizer.set_centered(true);
+  if (given.amsgrad != 0) optimizer.set_amsgrad(true);
+  if (given.maximize != 0) optimizer.set_maximize(true);
+  return absl::OkStatus();
+}
+
 // The most elements of a table: 2^40.
 constexpr uint64_t kMostElements = uint64_t{1} << 40;
 
@@ -168,7 +184,11 @@ absl::StatusOr<v1::TableSpec> ReadTable(const capstan_table* argument,
   v1::TableSpec table;
   RETURN_IF_ERROR(SetNameAndLayer(given.name, given.layer, table));
   ASSIGN_OR_RETURN(const uint64_t elements, SetShape(given, table));
-  if (given.optimizer != nullptr) RETURN_IF_ERROR(SetOptimizer(*given.optimizer, table));
+  if (given.dense_optimizer != nullptr) {
+    RETURN_IF_ERROR(SetDenseOptimizer(given.dense_optimizer, table));
+  } else if (given.optimizer != nullptr) {
+    RETURN_IF_ERROR(SetOptimizer(*given.optimizer, table));
+  }
   table.set_initial_from_worker(given.initial_from_worker != 0);
   if (given.initial_from_worker == 0) {
     table.set_initial_stddev(given.initial_stddev);

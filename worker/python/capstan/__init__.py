@@ -22,7 +22,8 @@ from capstan import _library
 from capstan._errors import (Error, Forked, InvalidArgument, JobFailed, LeftJob, OutOfMemory,
                              WrongOrder)
 from capstan._job import Job, connect
-from capstan._optimizers import FTRL, SGD, Adagrad, Adam, AdamW, Optimizer, RowAdagrad
+from capstan._optimizers import (FTRL, SGD, Adagrad, Adam, AdamW, Lion, Optimizer, RMSprop,
+                                 RowAdagrad)
 from capstan._sparse_table import SparseTable
 from capstan._table import Table
 
@@ -38,8 +39,10 @@ __all__ = [
     "Job",
     "JobFailed",
     "LeftJob",
+    "Lion",
     "Optimizer",
     "OutOfMemory",
+    "RMSprop",
     "RowAdagrad",
     "SparseTable",
     "Table",

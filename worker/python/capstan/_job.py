@@ -223,7 +223,7 @@ class Job:
         fields: dict[str, object] = {}
         if optimizer is not None:
             _expect_optimizer(optimizer)
-            fields["optimizer"] = ctypes.pointer(optimizer._as_struct())
+            fields["dense_optimizer"] = ctypes.pointer(optimizer._as_struct())
         if memory is not None:
             fields.update(initial=memory.pointer, initial_dtype=memory.dtype)
         number = ctypes.c_int32()

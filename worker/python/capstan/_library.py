@@ -10,7 +10,7 @@ from ctypes import c_uint32, c_void_p
 
 from capstan import _errors
 
-API_VERSION = 2
+API_VERSION = 3
 
 OK = 0
 TIMEOUT = 1
@@ -40,6 +40,20 @@ class OptimizerStruct(Structure):
         ("beta2", c_double),
         ("epsilon", c_double),
         ("weight_decay", c_double),
+    ]
+
+
+class DenseOptimizerStruct(Structure):
+    """capstan_dense_optimizer"""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("basic", OptimizerStruct),
+        ("alpha", c_double),
+        ("dampening", c_double),
+        ("centered", c_int32),
+        ("amsgrad", c_int32),
+        ("maximize", c_int32),
     ]
 
 
@@ -77,6 +91,7 @@ class TableStruct(Structure):
         ("initial_dtype", c_int32),
         ("initial_from_worker", c_int32),
         ("initial_stddev", c_double),
+        ("dense_optimizer", POINTER(DenseOptimizerStruct)),
     ]
 
 

@@ -7,7 +7,8 @@ from typing import Any, Callable, Mapping
 import torch
 
 from capstan._errors import InvalidArgument, WrongOrder
-from capstan._optimizers import SGD, Adagrad, Adam, AdamW, Optimizer
+from capstan._optimizers import SGD, Adagrad, Adam, AdamW, Lion, Optimizer, RMSprop
+from capstan._torch_lion import Lion as TorchLion
 
 # Settings that change the speed at most.
 _OF_SPEED = {"foreach", "fused", "capturable"}
@@ -15,10 +16,7 @@ _OF_SPEED = {"foreach", "fused", "capturable"}
 _CHANGING = {"params", "lr", "initial_lr"}
 # The only values that servers have.
 _REQUIRED: dict[str, object] = {
-    "dampening": 0,
-    "maximize": False,
     "differentiable": False,
-    "amsgrad": False,
     "lr_decay": 0,
     "initial_accumulator_value": 0,
 }
@@ -27,21 +25,40 @@ Group = Mapping[str, Any]
 
 
 def _sgd(group: Group, lr: float) -> Optimizer:
-    return SGD(lr, group["momentum"], group["nesterov"], group["weight_decay"])
+    return SGD(lr, group["momentum"], group["nesterov"], group["weight_decay"],
+               group["dampening"], _maximizes(group))
 
 
 def _adagrad(group: Group, lr: float) -> Optimizer:
-    return Adagrad(lr, group["eps"], group["weight_decay"])
+    return Adagrad(lr, group["eps"], group["weight_decay"], _maximizes(group))
 
 
 def _adam(group: Group, lr: float) -> Optimizer:
     # Newer torch has AdamW as an Adam with this setting.
     kind = AdamW if group.get("decoupled_weight_decay") else Adam
-    return kind(lr, _numbers(group["betas"]), group["eps"], group["weight_decay"])
+    return _adam_of(kind, group, lr)
 
 
 def _adamw(group: Group, lr: float) -> Optimizer:
-    return AdamW(lr, _numbers(group["betas"]), group["eps"], group["weight_decay"])
+    return _adam_of(AdamW, group, lr)
+
+
+def _adam_of(kind: type[Adam], group: Group, lr: float) -> Optimizer:
+    return kind(lr, _numbers(group["betas"]), group["eps"], group["weight_decay"],
+                group["amsgrad"], _maximizes(group))
+
+
+def _rmsprop(group: Group, lr: float) -> Optimizer:
+    return RMSprop(lr, group["alpha"], group["eps"], group["weight_decay"], group["momentum"],
+                   group["centered"], _maximizes(group))
+
+
+def _lion(group: Group, lr: float) -> Optimizer:
+    return Lion(lr, _numbers(group["betas"]), group["weight_decay"], group["maximize"])
+
+
+def _maximizes(group: Group) -> bool:
+    return bool(group.get("maximize"))  # older torch has it in some optimizers alone
 
 
 _KINDS: dict[type, Callable[[Group, float], Optimizer]] = {
@@ -49,6 +66,8 @@ _KINDS: dict[type, Callable[[Group, float], Optimizer]] = {
     torch.optim.Adagrad: _adagrad,
     torch.optim.Adam: _adam,
     torch.optim.AdamW: _adamw,
+    torch.optim.RMSprop: _rmsprop,
+    TorchLion: _lion,
 }
 
 
@@ -60,8 +79,8 @@ def server_optimizers(optimizer: torch.optim.Optimizer) -> list[Optimizer]:
     make = _KINDS.get(type(optimizer))
     if make is None:
         raise InvalidArgument(
-            f"the servers have no {type(optimizer).__name__}; use SGD, Adagrad, Adam or AdamW of "
-            "torch.optim, itself and not a class derived from it")
+            f"the servers have no {type(optimizer).__name__}; use SGD, Adagrad, Adam, AdamW or "
+            "RMSprop of torch.optim, or ct.Lion, itself and not a class derived from it")
     made = [_server_optimizer(make, group) for group in optimizer.param_groups]
     _expect_fresh(optimizer)
     return made

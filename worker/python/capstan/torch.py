@@ -26,10 +26,12 @@ from capstan import _job
 from capstan._errors import WrongOrder
 from capstan._job import Job
 from capstan._torch_embedding_bag import EmbeddingBag
+from capstan._torch_lion import Lion
 from capstan._torch_trainer import Trainer
 
 __all__ = [
     "EmbeddingBag",
+    "Lion",
     "Trainer",
     "attach",
     "finish",
@@ -58,7 +60,8 @@ def attach(model: Model, optimizer: torch.optim.Optimizer, *, job: Optional[Job]
     The model begins with rank 0's values, or with the servers', if the job goes on from a
     checkpoint or has --initial. Waits until all the job's processes are there.
 
-    optimizer: SGD, Adagrad, Adam or AdamW of torch.optim, with any parameter groups.
+    optimizer: SGD, Adagrad, Adam, AdamW or RMSprop of torch.optim, or Lion of this module, with
+        any parameter groups.
     job: capstan.connect() unless given.
     max_norm: clips this worker's own gradient to this total norm before it is pushed.
     grad_scaler: the GradScaler that scales the loss. Trainer says more about both.

@@ -1,4 +1,4 @@
-#include "kernels/optimizer_range.h"
+#include "common/job/optimizer_check.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-TEST(OptimizerRangeTest, WhatAFloat32CannotHoldIsRefused) {
+TEST(OptimizerCheckTest, WhatAFloat32CannotHoldIsRefused) {
   for (const double value : {1.2e-38, 1e-8, 1.0, 1e9}) {
     EXPECT_TRUE(CheckPositive("epsilon", value).ok()) << value;
   }
@@ -30,14 +30,14 @@ TEST(OptimizerRangeTest, WhatAFloat32CannotHoldIsRefused) {
   }
 }
 
-TEST(OptimizerRangeTest, ARuleMayAskForMore) {
+TEST(OptimizerCheckTest, ARuleMayAskForMore) {
   EXPECT_TRUE(CheckPositive("beta", 1e-9, /*least=*/1e-9).ok());
   EXPECT_EQ(CheckPositive("beta", 1e-10, /*least=*/1e-9),
             absl::InvalidArgumentError("optimizer.beta: expected a number above 0 (1e-09 to 1e9), "
                                        "got 1e-10; correct it"));
 }
 
-TEST(OptimizerRangeTest, TheFieldIsNamed) {
+TEST(OptimizerCheckTest, TheFieldIsNamed) {
   EXPECT_EQ(CheckPositive("learning_rate", -1).message(),
             "optimizer.learning_rate: expected a number above 0 (1.2e-38 to 1e9), got -1; correct "
             "it");
@@ -47,6 +47,22 @@ TEST(OptimizerRangeTest, TheFieldIsNamed) {
       CheckFraction("momentum", 1.5).message(),
       "optimizer.momentum: expected a number that is at least 0 and, as float32, below 1, got "
       "1.5; correct it");
+}
+
+TEST(OptimizerCheckTest, SparseTablesHaveFewerSettings) {
+  v1::OptimizerSpec spec;
+  spec.set_type(v1::OptimizerSpec::ADAM);
+  EXPECT_TRUE(CheckRowSettings(spec).ok());
+  spec.set_maximize(true);
+  EXPECT_EQ(CheckRowSettings(spec),
+            absl::InvalidArgumentError("optimizer.maximize: expected false for a sparse table, got "
+                                       "true; give the table an optimizer without"));
+  spec.set_maximize(false);
+  spec.set_amsgrad(true);
+  EXPECT_FALSE(CheckRowSettings(spec).ok());
+  spec.set_amsgrad(false);
+  spec.set_weight_decay(0.1);
+  EXPECT_FALSE(CheckRowSettings(spec).ok());
 }
 
 }  // namespace
