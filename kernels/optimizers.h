@@ -100,10 +100,11 @@ struct Moments {
   float epsilon = 0;
   float sign = 1;
 
-  // Notes the gradient `h` in both moments.
-  CAPSTAN_HOST_DEVICE void Note(float h, float& first, float& second) const {
-    first = keep_first * first + add_first * h;
-    second = keep_second * second + add_second * (h * h);
+  CAPSTAN_HOST_DEVICE float First(float first, float h) const {
+    return keep_first * first + add_first * h;
+  }
+  CAPSTAN_HOST_DEVICE float Second(float second, float h) const {
+    return keep_second * second + add_second * (h * h);
   }
   CAPSTAN_HOST_DEVICE float Change(float first, float second) const {
     return step * first / (std::sqrt(second) * root_scale + epsilon);
@@ -122,7 +123,9 @@ struct AdamRule {
 
   CAPSTAN_HOST_DEVICE void operator()(float gradient, float& value, float& first,
                                       float& second) const {
-    moments.Note(moments.sign * gradient + weight_decay * value, first, second);
+    const float h = moments.sign * gradient + weight_decay * value;
+    first = moments.First(first, h);
+    second = moments.Second(second, h);
     value -= moments.Change(first, second);
   }
 };
@@ -139,7 +142,9 @@ struct AmsgradRule {
 
   CAPSTAN_HOST_DEVICE void operator()(float gradient, float& value, float& first, float& second,
                                       float& largest) const {
-    moments.Note(moments.sign * gradient + weight_decay * value, first, second);
+    const float h = moments.sign * gradient + weight_decay * value;
+    first = moments.First(first, h);
+    second = moments.Second(second, h);
     largest = largest > second ? largest : second;
     value -= moments.Change(first, largest);
   }
@@ -159,7 +164,9 @@ struct AdamWRule {
 
   CAPSTAN_HOST_DEVICE void operator()(float gradient, float& value, float& first,
                                       float& second) const {
-    moments.Note(moments.sign * gradient, first, second);
+    const float h = moments.sign * gradient;
+    first = moments.First(first, h);
+    second = moments.Second(second, h);
     value -= moments.Change(first, second) + decay * value;
   }
 };
@@ -174,7 +181,9 @@ struct AmsgradWRule {
 
   CAPSTAN_HOST_DEVICE void operator()(float gradient, float& value, float& first, float& second,
                                       float& largest) const {
-    moments.Note(moments.sign * gradient, first, second);
+    const float h = moments.sign * gradient;
+    first = moments.First(first, h);
+    second = moments.Second(second, h);
     largest = largest > second ? largest : second;
     value -= moments.Change(first, largest) + decay * value;
   }

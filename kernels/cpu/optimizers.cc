@@ -34,10 +34,11 @@ HWY_BEFORE_NAMESPACE();
 namespace capstan {
 namespace HWY_NAMESPACE {
 
-// `rule` is a copy: no store through the arrays can change it.
+// `rule` is a copy: no store through the arrays can change it. Inlined, the arrays would lose their
+// __restrict.
 template <typename Rule, typename... Array>
-void UpdateElements(Rule rule, int64_t n, const float* __restrict gradient,
-                    Array* __restrict... arrays) {
+HWY_NOINLINE void UpdateElements(Rule rule, int64_t n, const float* __restrict gradient,
+                                 Array* __restrict... arrays) {
   for (int64_t i = 0; i < n; ++i) rule(gradient[i], arrays[i]...);
 }
 
