@@ -25,6 +25,8 @@ void VisitPayloads(Request& request, Use use) {
     use(state->arrays);
   } else if (auto* const initial = std::get_if<InitialValues>(purpose)) {
     use(initial->values);
+  } else if (auto* const optimizer = std::get_if<OptimizerState>(purpose)) {
+    use(optimizer->values);
   } else if (auto* const probe = std::get_if<Probe>(purpose)) {
     use(probe->bytes);
   }
@@ -35,6 +37,16 @@ void VisitPayloads(Request& request, Use use) {
 bool IsStep(const ExchangeRequest& request) {
   return std::holds_alternative<DenseStep>(request.purpose) ||
          std::holds_alternative<RowStep>(request.purpose);
+}
+
+bool MovesState(const ExchangeRequest& request) {
+  return std::holds_alternative<WorkerState>(request.purpose) ||
+         std::holds_alternative<OptimizerState>(request.purpose) || PullsState(request);
+}
+
+bool PullsState(const ExchangeRequest& request) {
+  return std::holds_alternative<WorkerStatePull>(request.purpose) ||
+         std::holds_alternative<OptimizerStatePull>(request.purpose);
 }
 
 const StepPush* PushOf(const ExchangeRequest& request) {
@@ -80,6 +92,8 @@ ExchangeRequest PullAlone(const ExchangeRequest& request) {
     pull.pulled_keys.hash = rows->pulled_keys.hash;
   } else if (std::holds_alternative<WorkerStatePull>(request.purpose)) {
     alone.purpose.emplace<WorkerStatePull>();
+  } else if (const auto* optimizer = std::get_if<OptimizerStatePull>(&request.purpose)) {
+    alone.purpose = *optimizer;
   }
   return alone;
 }

@@ -92,6 +92,19 @@ struct InitialValues {
   Payload values;  // float32
 };
 
+// From worker 0, before the slice's first update: an array of the optimizer's state, and the number
+// of updates that the optimizer is to count so far. A slice from a checkpoint keeps its own.
+struct OptimizerState {
+  uint32_t array = 0;
+  uint64_t steps = 0;
+  Payload values;  // float32, as long as the slice
+};
+
+// Asks for an array of the optimizer's state.
+struct OptimizerStatePull {
+  uint32_t array = 0;
+};
+
 // The reply's values are to be these bytes. A server answers it before it has shards, too.
 struct Probe {
   Payload bytes;
@@ -101,7 +114,9 @@ struct ExchangeRequest {
   Sender sender;
   Epoch epoch;  // version of the routing table by which the client chose the server
   SliceKey slice;
-  std::variant<DenseStep, RowStep, WorkerState, WorkerStatePull, InitialValues, Probe> purpose = {};
+  std::variant<DenseStep, RowStep, WorkerState, WorkerStatePull, InitialValues, OptimizerState,
+               OptimizerStatePull, Probe>
+      purpose = {};
   // The endpoint may put the pulled values here, if their size fits, instead of allocating memory.
   // It never reads this memory, and no longer writes it once the exchange is answered. Empty: it
   // allocates memory.
@@ -116,11 +131,11 @@ const StepPull* PullOf(const ExchangeRequest& request);
 // The gradient of its push. Null: there is none.
 const Gradient* GradientOf(const ExchangeRequest& request);
 
-// Whether the exchange is about the worker's own state, and not about parameters.
-inline bool MovesWorkerState(const ExchangeRequest& request) {
-  return std::holds_alternative<WorkerState>(request.purpose) ||
-         std::holds_alternative<WorkerStatePull>(request.purpose);
-}
+// Whether the exchange is about the worker's own state or the optimizer's, and not about
+// parameters.
+bool MovesState(const ExchangeRequest& request);
+// Whether it asks for such state.
+bool PullsState(const ExchangeRequest& request);
 
 // Calls `use` with what the request brings, in the order of the wire: a gradient, the pushed keys
 // and the pulled keys, as far as there are such, or the one payload of another purpose.

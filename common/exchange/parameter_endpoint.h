@@ -20,7 +20,7 @@ struct ExchangeReply {
   Epoch epoch;           // the server's; newer than the request's if the shard has moved
   uint64_t version = 0;  // number of optimizer applications in the values
   Step min_step;         // smallest number of steps completed by a live worker
-  // Encoded by `codec`. Empty unless a pull succeeded, or there is own state to pull. Of a sparse
+  // Encoded by `codec`. Empty unless a pull succeeded, or there is state to pull. Of a sparse
   // table, the pulled rows, in the order of their keys.
   Payload values;
   CodecType codec = CodecType::kFloat32;  // of values
@@ -31,6 +31,8 @@ struct ExchangeReply {
   // The optimizer divided the learning rate of the push by this. 0: there was no push, or it is
   // applied later or in the mean of its step, or an earlier copy of it was applied.
   uint64_t learning_rate_divisor = 0;
+  // Number of updates that the optimizer has counted, in a reply to an OptimizerStatePull.
+  uint64_t optimizer_steps = 0;
   // Number of times that the slice was cut for a checkpoint. Stays 0 if workers have no own state.
   uint64_t cut = 0;
   // Set by a server that records traces. The sender of the reply adds its own phases.

@@ -81,6 +81,27 @@ absl::Status CheckDenseOptimizer(const Spec& spec) {
       Spec::Type_Name(spec.type()), "; name one"));
 }
 
+uint32_t OptimizerArrays(const Spec& spec) {
+  switch (spec.type()) {
+    case Spec::MOMENTUM:
+    case Spec::NESTEROV:
+    case Spec::ADAGRAD:
+    case Spec::LION:
+      return 1;
+    case Spec::ADAM:
+    case Spec::ADAMW:
+      return spec.amsgrad() ? 3 : 2;
+    case Spec::RMSPROP:
+      return 1 + (spec.centered() ? 1 : 0) + (spec.has_momentum() && spec.momentum() > 0 ? 1 : 0);
+    case Spec::SGD:
+    case Spec::ROW_ADAGRAD:
+    case Spec::FTRL:
+    case Spec::TYPE_UNSPECIFIED:
+      break;
+  }
+  return 0;
+}
+
 absl::Status CheckRowSettings(const Spec& spec) {
   if (spec.weight_decay() != 0) {
     return absl::InvalidArgumentError(absl::StrCat(

@@ -1,6 +1,7 @@
 #ifndef COMMON_JOB_OPTIMIZER_CHECK_H_
 #define COMMON_JOB_OPTIMIZER_CHECK_H_
 
+#include <cstdint>
 #include <limits>
 
 #include "absl/status/status.h"
@@ -24,6 +25,9 @@ absl::Status CheckFraction(absl::string_view field, double value);
 
 // The optimizer of a dense table. The parameters that its type does not use are not looked at.
 absl::Status CheckDenseOptimizer(const v1::OptimizerSpec& spec);
+// Number of arrays of state, each as long as the table, that the optimizer of a dense table keeps.
+// 0 also for an optimizer that no dense table has.
+uint32_t OptimizerArrays(const v1::OptimizerSpec& spec);
 // What all optimizers of sparse tables have in common.
 absl::Status CheckRowSettings(const v1::OptimizerSpec& spec);
 

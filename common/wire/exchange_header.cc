@@ -92,6 +92,11 @@ void FillPurpose(const ExchangeRequest& request, v1::ExchangeRequestHeader* head
     header->mutable_worker_state_pull();
   } else if (std::holds_alternative<InitialValues>(purpose)) {
     header->mutable_initial_values();
+  } else if (const auto* optimizer = std::get_if<OptimizerState>(&purpose)) {
+    header->mutable_optimizer_state()->set_array(optimizer->array);
+    header->mutable_optimizer_state()->set_steps(optimizer->steps);
+  } else if (const auto* pull = std::get_if<OptimizerStatePull>(&purpose)) {
+    header->mutable_optimizer_state_pull()->set_array(pull->array);
   } else {
     header->mutable_probe();
   }
@@ -124,6 +129,13 @@ absl::Status ReadPurpose(const v1::ExchangeRequestHeader& header, ExchangeReques
     case v1::ExchangeRequestHeader::kInitialValues:
       purpose.emplace<InitialValues>();
       return absl::OkStatus();
+    case v1::ExchangeRequestHeader::kOptimizerState:
+      purpose = OptimizerState{header.optimizer_state().array(), header.optimizer_state().steps(),
+                               Payload()};
+      return absl::OkStatus();
+    case v1::ExchangeRequestHeader::kOptimizerStatePull:
+      purpose = OptimizerStatePull{header.optimizer_state_pull().array()};
+      return absl::OkStatus();
     case v1::ExchangeRequestHeader::kProbe:
       purpose.emplace<Probe>();
       return absl::OkStatus();
@@ -131,8 +143,9 @@ absl::Status ReadPurpose(const v1::ExchangeRequestHeader& header, ExchangeReques
       break;
   }
   return absl::InvalidArgumentError(
-      "expected a request for a step, for a worker's state, for initial values or for a probe, got "
-      "none of them");
+      "expected a request for a step, for a worker's or an optimizer's state, for initial values "
+      "or "
+      "for a probe, got none of them");
 }
 
 // INVALID_ARGUMENT: the payload has bytes that nobody asks for, or lacks some.
@@ -148,12 +161,11 @@ absl::Status CheckPayload(const ExchangeRequest& request, const RequestFrame& fr
     return absl::InvalidArgumentError(
         absl::StrCat("expected ", keys, " bytes of keys, got a payload of ", frame.payload_bytes));
   }
-  const bool has_more = IsStep(request) ? GradientOf(request) != nullptr
-                                        : !std::holds_alternative<WorkerStatePull>(request.purpose);
+  const bool has_more = IsStep(request) ? GradientOf(request) != nullptr : !PullsState(request);
   if (has_more || frame.payload_bytes == keys) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("got a payload of ", frame.payload_bytes - keys,
-                   " bytes without a push, in an empty one, or in a pull of a worker's state"));
+                   " bytes without a push, in an empty one, or in a pull of a state"));
 }
 
 }  // namespace
@@ -176,6 +188,8 @@ void SetPayload(Payload payload, RequestFrame* frame) {
     state->arrays = std::move(payload);
   } else if (auto* initial = std::get_if<InitialValues>(&purpose)) {
     initial->values = std::move(payload);
+  } else if (auto* optimizer = std::get_if<OptimizerState>(&purpose)) {
+    optimizer->values = std::move(payload);
   } else if (auto* probe = std::get_if<Probe>(&purpose)) {
     probe->bytes = std::move(payload);
   } else if (auto* dense = std::get_if<DenseStep>(&purpose)) {
@@ -215,6 +229,7 @@ v1::ExchangeReplyHeader ToHeader(uint64_t request_id, const ExchangeReply& reply
   header.set_epoch(reply.epoch.value());
   header.set_learning_rate_divisor(reply.learning_rate_divisor);
   header.set_cut(reply.cut);
+  header.set_optimizer_steps(reply.optimizer_steps);
   SetCodec(reply.codec, &header);
   header.set_copy(reply.copy);
   return header;
@@ -251,6 +266,7 @@ void FromHeader(const v1::ExchangeReplyHeader& header, ReplyFrame* frame) {
   reply.epoch = Epoch(header.epoch());
   reply.learning_rate_divisor = header.learning_rate_divisor();
   reply.cut = header.cut();
+  reply.optimizer_steps = header.optimizer_steps();
   reply.codec = CodecTypeOf(header.codec());
   reply.copy = header.copy();
 }

@@ -160,6 +160,7 @@ TEST(ExchangeHeaderTest, APayloadThatNobodyAsksForIsNamed) {
       RequestFor(DenseStep{StepPush{Step(7)}}),
       RequestFor(RowStep{std::nullopt, StepPull{Step(7)}, KeyList(), keys}),
       RequestFor(WorkerStatePull()),
+      RequestFor(OptimizerStatePull()),
   };
   for (const ExchangeRequest& request : without) {
     const size_t keys = PayloadBytes(request);
@@ -169,7 +170,7 @@ TEST(ExchangeHeaderTest, APayloadThatNobodyAsksForIsNamed) {
     EXPECT_EQ(
         frame.request.status(),
         absl::InvalidArgumentError("got a payload of 1 bytes without a push, in an empty one, "
-                                   "or in a pull of a worker's state"));
+                                   "or in a pull of a state"));
   }
 }
 
@@ -188,6 +189,8 @@ TEST(ExchangeHeaderTest, BytesOfEachPurposeAreGoldenAndComeBack) {
       {RequestFor(WorkerStatePull()), std::string("\x5a\x00", 2)},
       {RequestFor(InitialValues()), std::string("\x62\x00", 2)},
       {RequestFor(Probe()), std::string("\x6a\x00", 2)},
+      {RequestFor(OptimizerState{2, 300, Payload()}), "\x8a\x01\x05\x08\x02\x10\xac\x02"},
+      {RequestFor(OptimizerStatePull{2}), "\x92\x01\x02\x08\x02"},
   };
   for (const auto& [request, bytes] : expected) {
     EXPECT_EQ(Encoded(request), bytes);
@@ -275,6 +278,7 @@ TEST(ExchangeHeaderTest, RepliesComeBackAsTheyWent) {
   reply.epoch = Epoch(8);
   reply.learning_rate_divisor = 14;
   reply.cut = 3;
+  reply.optimizer_steps = 300;
   reply.codec = CodecType::kBfloat16;
   std::string header;
   EncodeHeader(4, reply, &header);
@@ -287,6 +291,7 @@ TEST(ExchangeHeaderTest, RepliesComeBackAsTheyWent) {
   EXPECT_EQ(frame.reply.epoch, Epoch(8));
   EXPECT_EQ(frame.reply.learning_rate_divisor, 14u);
   EXPECT_EQ(frame.reply.cut, 3u);
+  EXPECT_EQ(frame.reply.optimizer_steps, 300u);
   EXPECT_EQ(frame.reply.codec, CodecType::kBfloat16);
 
   const ExchangeReply error = ErrorReply(absl::FailedPreconditionError("it has moved"), Epoch(9));

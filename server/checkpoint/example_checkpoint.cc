@@ -34,6 +34,7 @@ SliceSnapshot SliceOf(SliceKey key, absl::Span<const float> values, int64_t step
   SliceSnapshot slice;
   slice.key = key;
   slice.version = static_cast<uint64_t>(step);
+  slice.optimizer_steps = slice.version;
   slice.min_step = slice.largest_step = Step(step);
   slice.schedule = {{Step(0), ConsistencyMode::kBsp}};
   for (const uint32_t worker : {0, 1})

@@ -22,6 +22,9 @@ constexpr uint32_t kShardKind = 1;
 constexpr uint32_t kSliceKind = 2;
 constexpr uint32_t kSparseSliceKind = 3;
 constexpr uint32_t kVersion = 2;
+// With the number of updates that the optimizer has counted. Written only where that is not the
+// version of the values: earlier versions of Capstan read the others.
+constexpr uint32_t kVersionWithSteps = 3;
 constexpr size_t kPrefixBytes = 16;
 constexpr size_t kHashBytes = 8;
 // Most arrays that an optimizer keeps for one slice.
@@ -29,10 +32,10 @@ constexpr uint32_t kMostArrays = 16;
 // Most floats of an optimizer's state in a row.
 constexpr uint32_t kMostRowState = 4 * kMostRowDim;
 
-void AppendBlock(uint32_t kind, const std::string& contents, std::string* bytes) {
+void AppendBlock(uint32_t kind, uint32_t version, const std::string& contents, std::string* bytes) {
   const size_t begin = bytes->size();
   AppendLittleEndian(kind, bytes);
-  AppendLittleEndian(kVersion, bytes);
+  AppendLittleEndian(version, bytes);
   AppendLittleEndian(uint64_t{contents.size()}, bytes);
   bytes->append(contents);
   AppendLittleEndian(uint64_t{XXH3_64bits(bytes->data() + begin, bytes->size() - begin)}, bytes);
@@ -77,11 +80,17 @@ std::string ShardContents(const ShardSnapshot& snapshot) {
   return contents;
 }
 
+// Only a dense slice has an optimizer that counts.
+bool HasSteps(const SliceSnapshot& slice) {
+  return slice.rows == nullptr && slice.optimizer_steps != slice.version;
+}
+
 std::string SliceContents(const SliceSnapshot& slice) {
   std::string contents;
   AppendLittleEndian(slice.key.table.value(), &contents);
   AppendLittleEndian(slice.key.slice.value(), &contents);
   AppendLittleEndian(slice.version, &contents);
+  if (HasSteps(slice)) AppendLittleEndian(slice.optimizer_steps, &contents);
   AppendStep(slice.min_step, &contents);
   AppendStep(slice.largest_step, &contents);
   AppendCount(slice.optimizer_state.size(), &contents);
@@ -231,10 +240,12 @@ void ReadOwnStates(Reader& reader, SliceSnapshot& slice) {
   }
 }
 
-void ReadSlice(Reader& reader, SliceSnapshot& slice) {
+// `has_steps`: the block has the optimizer's count.
+void ReadSlice(Reader& reader, bool has_steps, SliceSnapshot& slice) {
   slice.key.table = TableId(reader.Take<uint32_t>());
   slice.key.slice = SliceIndex(reader.Take<uint32_t>());
   slice.version = reader.Take<uint64_t>();
+  slice.optimizer_steps = has_steps ? reader.Take<uint64_t>() : slice.version;
   slice.min_step = reader.TakeStep();
   slice.largest_step = reader.TakeStep();
   slice.optimizer_state.resize(reader.TakeCount(/*least_bytes=*/1, kMostArrays));
@@ -257,7 +268,7 @@ void ReadSlice(Reader& reader, SliceSnapshot& slice) {
 }
 
 void ReadSparseSlice(Reader& reader, SliceSnapshot& slice) {
-  ReadSlice(reader, slice);
+  ReadSlice(reader, /*has_steps=*/false, slice);
   auto rows = std::make_shared<SparseRowsSnapshot>();
   rows->dim = reader.TakeNumber(kMostRowDim);
   rows->state_floats = reader.TakeNumber(kMostRowState);
@@ -268,8 +279,8 @@ void ReadSparseSlice(Reader& reader, SliceSnapshot& slice) {
   slice.rows = std::move(rows);
 }
 
-void ReadDenseSlice(Reader& reader, SliceSnapshot& slice) {
-  ReadSlice(reader, slice);
+void ReadDenseSlice(Reader& reader, bool has_steps, SliceSnapshot& slice) {
+  ReadSlice(reader, has_steps, slice);
   if (reader.is_at_end()) return;
   SliceSnapshot::WorkerCopy copy;
   copy.version = reader.Take<uint64_t>();
@@ -279,6 +290,7 @@ void ReadDenseSlice(Reader& reader, SliceSnapshot& slice) {
 
 struct Block {
   uint32_t kind = 0;
+  bool has_steps = false;
   absl::string_view contents;
 };
 
@@ -300,7 +312,8 @@ absl::StatusOr<Block> TakeBlock(size_t number, absl::string_view& bytes) {
     return absl::DataLossError(
         absl::StrCat("block ", number, " of a shard: its bytes do not have its checksum"));
   }
-  if (version != kVersion) {
+  block.has_steps = block.kind == kSliceKind && version == kVersionWithSteps;
+  if (version != kVersion && !block.has_steps) {
     return absl::InvalidArgumentError(
         absl::StrCat("block ", number, " of a shard: expected format ", kVersion, ", got ", version,
                      "; use the version of Capstan that wrote it"));
@@ -319,10 +332,10 @@ absl::Status WrongBlock(size_t number, absl::string_view expected) {
 
 std::string EncodeShardBlocks(const ShardSnapshot& snapshot) {
   std::string bytes;
-  AppendBlock(kShardKind, ShardContents(snapshot), &bytes);
+  AppendBlock(kShardKind, kVersion, ShardContents(snapshot), &bytes);
   for (const SliceSnapshot& slice : snapshot.slices) {
-    AppendBlock(slice.rows == nullptr ? kSliceKind : kSparseSliceKind, SliceContents(slice),
-                &bytes);
+    AppendBlock(slice.rows == nullptr ? kSliceKind : kSparseSliceKind,
+                HasSteps(slice) ? kVersionWithSteps : kVersion, SliceContents(slice), &bytes);
   }
   return bytes;
 }
@@ -340,7 +353,7 @@ absl::StatusOr<ShardSnapshot> DecodeShardBlocks(absl::string_view bytes) {
     if (block.kind == kShardKind) {
       ReadShard(reader, snapshot);
     } else if (block.kind == kSliceKind) {
-      ReadDenseSlice(reader, snapshot.slices.emplace_back());
+      ReadDenseSlice(reader, block.has_steps, snapshot.slices.emplace_back());
     } else {
       ReadSparseSlice(reader, snapshot.slices.emplace_back());
     }

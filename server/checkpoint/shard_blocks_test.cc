@@ -21,6 +21,7 @@ ShardSnapshot Example() {
   SliceSnapshot& slice = shard.slices.emplace_back();
   slice.key = {TableId(2), SliceIndex(3)};
   slice.version = 7;
+  slice.optimizer_steps = 7;
   slice.min_step = Step(4);
   slice.largest_step = Step(6);
   slice.optimizer_state.resize(2);
@@ -80,6 +81,23 @@ TEST(ShardBlocksTest, TheCopyOfTheWorkersComesLast) {
   shard.slices[0].copy->version = 8;
   EXPECT_TRUE(absl::IsInvalidArgument(DecodeShardBlocks(EncodeShardBlocks(shard)).status()))
       << "newer than the slice";
+}
+
+TEST(ShardBlocksTest, TheOptimizersCountIsThereIfItIsNotTheVersion) {
+  ShardSnapshot shard = Example();
+  const std::string without = EncodeShardBlocks(shard);
+  EXPECT_EQ(DecodeShardBlocks(without)->slices[0].optimizer_steps, 7u);
+  shard.slices[0].optimizer_steps = 0x1009;
+  const std::string with = EncodeShardBlocks(shard);
+  EXPECT_EQ(with.size(), without.size() + 8);
+  const size_t second = Block(1, 2, std::string(29, 'x')).size();
+  EXPECT_EQ(with.substr(second, 8), std::string("\x02\0\0\0\x03\0\0\0", 8)) << "kind, version";
+  EXPECT_EQ(with.substr(second + 32, 8), std::string("\x09\x10\0\0\0\0\0\0", 8));
+  const auto decoded = DecodeShardBlocks(with);
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(decoded->slices[0].optimizer_steps, 0x1009u);
+  EXPECT_EQ(decoded->slices[0].version, 7u);
+  EXPECT_EQ(decoded->slices[0].min_step, Step(4));
 }
 
 TEST(ShardBlocksTest, DecodesWhatItEncodes) {

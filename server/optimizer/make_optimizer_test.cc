@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "common/job/optimizer_check.h"
 #include "proto/job.pb.h"
 #include "server/optimizer/optimizer.h"
 
@@ -47,22 +48,27 @@ TEST(MakeOptimizerTest, DefaultsOfEveryTypeAreAccepted) {
     const auto optimizer = MakeOptimizer(SpecOf(expected.type));
     ASSERT_TRUE(optimizer.ok()) << optimizer.status();
     EXPECT_EQ((*optimizer)->state_count(), expected.state_count);
+    EXPECT_EQ(OptimizerArrays(SpecOf(expected.type)), expected.state_count);
   }
 }
 
 TEST(MakeOptimizerTest, SettingsAddState) {
+  const auto expect_arrays = [](const Spec& spec, int arrays) {
+    EXPECT_EQ(MakeOptimizer(spec).value()->state_count(), arrays) << spec.ShortDebugString();
+    EXPECT_EQ(OptimizerArrays(spec), arrays) << spec.ShortDebugString();
+  };
   Spec spec = SpecOf(Spec::ADAM);
   spec.set_amsgrad(true);
-  EXPECT_EQ(MakeOptimizer(spec).value()->state_count(), 3);
+  expect_arrays(spec, 3);
   spec.set_type(Spec::ADAMW);
-  EXPECT_EQ(MakeOptimizer(spec).value()->state_count(), 3);
+  expect_arrays(spec, 3);
   spec.set_type(Spec::RMSPROP);
   spec.set_momentum(0);
-  EXPECT_EQ(MakeOptimizer(spec).value()->state_count(), 1);
+  expect_arrays(spec, 1);
   spec.set_momentum(0.9);
-  EXPECT_EQ(MakeOptimizer(spec).value()->state_count(), 2);
+  expect_arrays(spec, 2);
   spec.set_centered(true);
-  EXPECT_EQ(MakeOptimizer(spec).value()->state_count(), 3);
+  expect_arrays(spec, 3);
 }
 
 TEST(MakeOptimizerTest, EmptySpecIsMomentum) {

@@ -98,7 +98,7 @@ void Shard::CountRequestLocked(const ExchangeRequest& request) {
     ++(is_pull ? counts_.push_pulls : counts_.pushes);
   } else if (is_pull) {
     ++counts_.pulls;
-  } else if (MovesWorkerState(request)) {
+  } else if (MovesState(request)) {
     ++counts_.own_states;
   } else {
     ++counts_.initial_values;

@@ -327,6 +327,9 @@ absl::Status ShardHost::Check(const ExchangeRequest& request) const {
   RETURN_IF_ERROR(CheckSlice(request.slice));
   absl::Status status;
   if (std::holds_alternative<InitialValues>(request.purpose)) status = CheckInitial(request);
+  if (std::holds_alternative<OptimizerState>(request.purpose)) {
+    status = CheckFromFirstWorker(request, "the optimizer's state");
+  }
   if (const auto* state = std::get_if<WorkerState>(&request.purpose); state && state->cut == 0) {
     status = absl::InvalidArgumentError("expected the state of a cut from 1 on, got cut 0");
   }
@@ -355,10 +358,15 @@ absl::Status ShardHost::CheckInitial(const ExchangeRequest& request) const {
     return absl::InvalidArgumentError(
         "got initial values, but those of this table do not come from worker 0");
   }
+  return CheckFromFirstWorker(request, "initial values");
+}
+
+absl::Status ShardHost::CheckFromFirstWorker(const ExchangeRequest& request,
+                                             absl::string_view what) {
   const WorkerId worker = request.sender.worker;
   if (worker == WorkerId(0)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "expected initial values from worker 0 only, got some from worker ", worker.value()));
+      "expected ", what, " from worker 0 only, got some from worker ", worker.value()));
 }
 
 std::string ShardHost::SliceName(SliceKey key) const {

@@ -152,6 +152,8 @@ class ShardHost : public ParameterEndpoint {
   // INVALID_ARGUMENT: the table or slice is unknown.
   absl::Status CheckSlice(SliceKey key) const;
   absl::Status CheckInitial(const ExchangeRequest& request) const;
+  // INVALID_ARGUMENT unless worker 0 sends it.
+  static absl::Status CheckFromFirstWorker(const ExchangeRequest& request, absl::string_view what);
   std::string SliceName(SliceKey key) const;
   const Optimizer& OptimizerOf(TableId table) const;
   // Number of arrays of a worker's own state: the engine's, and a residual.

@@ -2,12 +2,18 @@
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "kernels/cpu/gradients.h"
 
 namespace capstan {
+namespace {
+
+constexpr uint64_t kMostOptimizerSteps = uint64_t{1} << 62;
+
+}  // namespace
 
 DenseSlice::DenseSlice(Options options)
     : Slice(std::move(options.slice), options.own_arrays, options.memory.values.size()),
@@ -95,9 +101,36 @@ absl::StatusOr<WorkerCopies::Reply> DenseSlice::EncodedReply(WorkerId worker,
   return reply;
 }
 
+absl::Status DenseSlice::LoadOptimizerState(const OptimizerState& state) {
+  const uint32_t arrays = state_.optimizer_arrays();
+  const size_t bytes = state_.size() * sizeof(float);
+  if (state.array >= arrays || state.values.size_bytes() != bytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name(), ": expected the optimizer's state as one of ", arrays, " arrays of ",
+                     bytes, " bytes, got array ", state.array, " of ", state.values.size_bytes()));
+  }
+  const auto is_finite = [](size_t, absl::Span<const float> block) { return IsFinite(block); };
+  if (state.steps > kMostOptimizerSteps || !state.values.ForEachBlock(is_finite)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        name(), ": expected a finite state of the optimizer after at most 2^62 steps, got ",
+        state.steps, " steps, or a NaN or an infinity"));
+  }
+  state_.LoadOptimizerState(state.array, state.steps, state.values);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Payload> DenseSlice::OptimizerArray(uint32_t array) const {
+  std::vector<Payload> arrays = state_.ShareOptimizerState();
+  if (array < arrays.size()) return std::move(arrays[array]);
+  return absl::InvalidArgumentError(absl::StrCat(name(), ": expected one of ", arrays.size(),
+                                                 " arrays of the optimizer's state, got array ",
+                                                 array));
+}
+
 void DenseSlice::Save(SliceSnapshot& snapshot) const {
   snapshot.values = state_.Share();
   snapshot.optimizer_state = state_.ShareOptimizerState();
+  snapshot.optimizer_steps = state_.optimizer_steps();
   snapshot.copy = copies_.shared();
 }
 

@@ -48,6 +48,7 @@ class Reference {
     optimizer_.Apply(gradient, {++version_, learning_rate_divisor, learning_rate},
                      absl::MakeSpan(values_), {absl::MakeSpan(first_), absl::MakeSpan(second_)});
   }
+  void ResetValues() { values_.assign(kSize, 0); }
   const std::vector<float>& values() const { return values_; }
 
  private:
@@ -95,6 +96,19 @@ class DenseSliceTest : public testing::Test {
         },
         &released);
     for (auto& [done, reply] : released) done(std::move(reply));
+  }
+
+  // The answer to worker 0's request, which comes at once.
+  static ExchangeReply Ask(Slice& slice, decltype(ExchangeRequest::purpose) purpose) {
+    ExchangeRequest request;
+    request.purpose = std::move(purpose);
+    ExchangeReply answer;
+    ReleasedReplies released;
+    slice.Exchange(
+        std::move(request), [&answer](ExchangeReply reply) { answer = std::move(reply); },
+        &released);
+    for (auto& [done, reply] : released) done(std::move(reply));
+    return answer;
   }
 
   static std::vector<float> ValuesOf(const ExchangeReply& reply) {
@@ -278,6 +292,71 @@ TEST_F(DenseSliceTest, OutsideOfBspAnEmptyPushIsAStepAndNoUpdate) {
   EXPECT_EQ(slice->duplicate_pushes(), 0);
   PushPull(*slice, /*worker=*/0, Step(0), {});
   EXPECT_EQ(slice->duplicate_pushes(), 1) << "it is known as any push";
+}
+
+// The optimizer's state of one slice, loaded into another, which counts its own updates from 0.
+TEST_F(DenseSliceTest, AnOptimizersStateGoesOnInAnotherSlice) {
+  Random random(/*seed=*/98);
+  const std::unique_ptr<Slice> first = MakeSlice(ConsistencyMode::kAsync, UpdateScale::kSum);
+  const std::unique_ptr<Slice> second = MakeSlice(ConsistencyMode::kAsync, UpdateScale::kSum);
+  Reference reference(*optimizer_);
+  for (int step = 0; step < 3; ++step) {
+    const std::vector<float> gradient = NormalVector(random);
+    PushPull(*first, /*worker=*/0, Step(step), gradient);
+    reference.Apply(gradient);
+  }
+  for (const uint32_t array : {0, 1}) {
+    const ExchangeReply read = Ask(*first, OptimizerStatePull{array});
+    ASSERT_TRUE(read.status.ok()) << read.status;
+    EXPECT_EQ(read.optimizer_steps, 3u);
+    EXPECT_EQ(read.version, 3u);
+    const ExchangeReply loaded =
+        Ask(*second, OptimizerState{array, read.optimizer_steps, read.values});
+    EXPECT_TRUE(loaded.status.ok()) << loaded.status;
+    const ExchangeReply again = Ask(*second, OptimizerStatePull{array});
+    EXPECT_EQ(again.optimizer_steps, 3u);
+    EXPECT_EQ(again.version, 0u) << "loading is no update";
+    EXPECT_EQ(ValuesOf(again), ValuesOf(read));
+  }
+  // Its values begin with 0.
+  pulled_version_ = {};
+  const std::vector<float> gradient = NormalVector(random);
+  PushPull(*second, /*worker=*/0, Step(0), gradient);
+  reference.ResetValues();
+  reference.Apply(gradient);
+  EXPECT_EQ(ValuesOf(replies_.back()), reference.values());
+  EXPECT_EQ(replies_.back().version, 1u);
+  EXPECT_EQ(Ask(*second, OptimizerStatePull{0}).optimizer_steps, 4u);
+  // A restored slice has its own count, and keeps it.
+  const SliceSnapshot snapshot = second->Snapshot();
+  EXPECT_EQ(snapshot.version, 1u);
+  EXPECT_EQ(snapshot.optimizer_steps, 4u);
+}
+
+TEST_F(DenseSliceTest, AnOptimizersStateIsRefusedUnlessItFitsAndComesInTime) {
+  const std::unique_ptr<Slice> slice = MakeSlice(ConsistencyMode::kAsync);
+  const auto with = [](uint32_t array, size_t size, float value, uint64_t steps = 1) {
+    const auto owned = std::make_shared<std::vector<float>>(size, value);
+    return OptimizerState{array, steps, Payload(absl::MakeConstSpan(*owned), owned)};
+  };
+  EXPECT_TRUE(absl::IsInvalidArgument(Ask(*slice, with(2, kSize, 0)).status));
+  EXPECT_TRUE(absl::IsInvalidArgument(Ask(*slice, with(0, kSize - 1, 0)).status));
+  EXPECT_TRUE(absl::IsInvalidArgument(
+      Ask(*slice, with(0, kSize, std::numeric_limits<float>::infinity())).status));
+  EXPECT_TRUE(absl::IsInvalidArgument(
+      Ask(*slice, with(0, kSize, 0, std::numeric_limits<uint64_t>::max())).status));
+  EXPECT_TRUE(absl::IsInvalidArgument(Ask(*slice, OptimizerStatePull{2}).status));
+  EXPECT_EQ(Ask(*slice, OptimizerStatePull{0}).optimizer_steps, 0u) << "nothing was loaded";
+
+  PushPull(*slice, /*worker=*/0, Step(0), std::vector<float>(kSize, 1.0f));
+  const ExchangeReply late = Ask(*slice, with(0, kSize, 0));
+  EXPECT_TRUE(absl::IsFailedPrecondition(late.status)) << late.status;
+  // What goes on from a checkpoint keeps its own, and is content.
+  const SliceSnapshot snapshot = slice->Snapshot();
+  const std::unique_ptr<Slice> restored = MakeSlice(ConsistencyMode::kAsync);
+  ASSERT_TRUE(restored->Restore(snapshot).ok());
+  EXPECT_TRUE(Ask(*restored, with(0, kSize, 5)).status.ok());
+  EXPECT_NE(ValuesOf(Ask(*restored, OptimizerStatePull{0})), std::vector<float>(kSize, 5.0f));
 }
 
 }  // namespace

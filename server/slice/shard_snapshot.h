@@ -43,6 +43,8 @@ struct SliceSnapshot {
 
   SliceKey key;
   uint64_t version = 0;  // number of updates in the values
+  // That the optimizer of a dense table has counted: another one if its state was loaded.
+  uint64_t optimizer_steps = 0;
   Step min_step;
   Step largest_step;  // of all exchanges so far
   std::vector<ConsistencyPeriod> schedule;

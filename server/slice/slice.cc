@@ -96,6 +96,10 @@ void Slice::Exchange(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback
     released->emplace_back(std::move(done), RestoredState(worker));
   } else if (const auto* initial = std::get_if<InitialValues>(&request.purpose)) {
     TakeInitialValues(initial->values, std::move(done), released);
+  } else if (const auto* optimizer = std::get_if<OptimizerState>(&request.purpose)) {
+    released->emplace_back(std::move(done), TakeOptimizerState(*optimizer));
+  } else if (const auto* pull = std::get_if<OptimizerStatePull>(&request.purpose)) {
+    released->emplace_back(std::move(done), OptimizerStateReply(pull->array));
   } else {
     CheckedStep step;
     absl::Status read = Read(std::move(request), &step);
@@ -158,6 +162,38 @@ ExchangeReply Slice::KeepState(WorkerId worker, const WorkerState& state) {
 ExchangeReply Slice::RestoredState(WorkerId worker) const {
   ExchangeReply reply = MakeReply(/*learning_rate_divisor=*/0);
   reply.values = own_.Restored(worker);
+  return reply;
+}
+
+absl::Status Slice::LoadOptimizerState(const OptimizerState& /*state*/) {
+  return OptimizerArray(/*array=*/0).status();
+}
+
+absl::StatusOr<Payload> Slice::OptimizerArray(uint32_t /*array*/) const {
+  return absl::InvalidArgumentError(
+      absl::StrCat(name_,
+                   ": expected a dense table for the optimizer's state, got a sparse one, "
+                   "which has it in its rows"));
+}
+
+ExchangeReply Slice::TakeOptimizerState(const OptimizerState& state) {
+  absl::Status status;
+  if (version() > 0 && !is_restored_) {
+    status = absl::FailedPreconditionError(absl::StrCat(
+        name_, ": expected the optimizer's state before the first update, got it after ", version(),
+        "; load it before the first step"));
+  } else if (!is_restored_) {
+    status = LoadOptimizerState(state);
+  }
+  return status.ok() ? MakeReply(/*learning_rate_divisor=*/0) : ErrorReply(std::move(status));
+}
+
+ExchangeReply Slice::OptimizerStateReply(uint32_t array) const {
+  absl::StatusOr<Payload> values = OptimizerArray(array);
+  if (!values.ok()) return ErrorReply(std::move(values).status());
+  ExchangeReply reply = MakeReply(/*learning_rate_divisor=*/0);
+  reply.values = *std::move(values);
+  reply.optimizer_steps = optimizer_steps();
   return reply;
 }
 
@@ -375,6 +411,7 @@ SliceSnapshot Slice::Snapshot() const {
 }
 
 absl::Status Slice::Restore(const SliceSnapshot& snapshot) {
+  is_restored_ = true;
   largest_step_ = snapshot.largest_step;
   steps_.Restore(snapshot.workers, snapshot.min_step);
   own_.Restore(snapshot.own);

@@ -92,8 +92,9 @@ class Slice {
   // FAILED_PRECONDITION: the push is not of the worker's next step, or the consistency policy no
   // longer admits the push or pull, or not yet; or worker 0 has not sent the initial values yet (a
   // push), or was lost before (a pull). UNAVAILABLE: the push's step is held back. An exchange of
-  // own state or of initial values is answered at once: INVALID_ARGUMENT if they have a wrong
-  // length, or initial values are not finite; RESOURCE_EXHAUSTED.
+  // own state, of the optimizer's or of initial values is answered at once: INVALID_ARGUMENT if
+  // they have a wrong length, or are not finite where they must be; FAILED_PRECONDITION for the
+  // optimizer's state after the first update; RESOURCE_EXHAUSTED.
   void Exchange(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback done,
                 ReleasedReplies* released);
 
@@ -175,6 +176,10 @@ class Slice {
   // The reply to a pull, with the current values.
   virtual ExchangeReply ReplyWithValues(WorkerId worker, const ParkedPull& pull) = 0;
   virtual absl::Status SetInitialValues(const Payload& values) = 0;
+  // The optimizer's state. A sparse table has it in its rows, and refuses. INVALID_ARGUMENT.
+  virtual absl::Status LoadOptimizerState(const OptimizerState& state);
+  virtual absl::StatusOr<Payload> OptimizerArray(uint32_t array) const;
+  virtual uint64_t optimizer_steps() const { return 0; }
   // Drops what is there for a worker that has left, or begins anew.
   virtual void Forget(WorkerId worker) = 0;
   // Add the values to a snapshot, and take them from it.
@@ -194,6 +199,8 @@ class Slice {
   absl::Status NotFinite(WorkerId worker, Step step);
   ExchangeReply KeepState(WorkerId worker, const WorkerState& state);
   ExchangeReply RestoredState(WorkerId worker) const;
+  ExchangeReply TakeOptimizerState(const OptimizerState& state);
+  ExchangeReply OptimizerStateReply(uint32_t array) const;
   void TakeInitialValues(const Payload& values, ParameterEndpoint::ReplyCallback done,
                          ReleasedReplies* released);
   // If min_step has advanced, applies kept pushes, then answers parked pulls.
@@ -216,6 +223,7 @@ class Slice {
   WorkerCounter& non_finite_pushes_;
 
   bool awaits_initial_;
+  bool is_restored_ = false;
   std::shared_ptr<const ConsistencySchedule> schedule_;
   Step largest_step_;                   // of all exchanges so far
   std::optional<Step> held_from_;       // HoldBack's step; none: nothing is held back

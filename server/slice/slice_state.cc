@@ -43,6 +43,7 @@ absl::StatusOr<SliceState::Memory> SliceState::Allocate(size_t size, const Optim
 absl::StatusOr<SliceState::Memory> SliceState::Take(SliceSnapshot& snapshot) {
   Memory memory;
   memory.version = snapshot.version;
+  memory.optimizer_steps = snapshot.optimizer_steps;
   ASSIGN_OR_RETURN(memory.values, TakeFloats(snapshot.values));
   for (Payload& state : snapshot.optimizer_state) {
     ASSIGN_OR_RETURN(memory.optimizer_state.emplace_back(), TakeFloats(state));
@@ -51,7 +52,10 @@ absl::StatusOr<SliceState::Memory> SliceState::Take(SliceSnapshot& snapshot) {
 }
 
 SliceState::SliceState(Memory memory, const Optimizer* optimizer)
-    : optimizer_(*optimizer), values_(std::move(memory.values)), version_(memory.version) {
+    : optimizer_(*optimizer),
+      values_(std::move(memory.values)),
+      version_(memory.version),
+      optimizer_steps_(memory.optimizer_steps) {
   for (HostBuffer& state : memory.optimizer_state) optimizer_state_.emplace_back(std::move(state));
 }
 
@@ -71,11 +75,18 @@ void SliceState::SetInitialValues(const Payload& values) {
   values.CopyTo(values_.BeginChange().to);
 }
 
+void SliceState::LoadOptimizerState(uint32_t array, uint64_t steps, const Payload& values) {
+  values.CopyTo(optimizer_state_[array].BeginChange().to);
+  optimizer_steps_ = steps;
+}
+
 SliceState::Update SliceState::BeginUpdate(uint64_t learning_rate_divisor,
                                            std::optional<double> learning_rate) {
   ++version_;
+  ++optimizer_steps_;
   Update update(optimizer_);
-  update.application_ = {static_cast<int64_t>(version_), learning_rate_divisor, learning_rate};
+  update.application_ = {static_cast<int64_t>(optimizer_steps_), learning_rate_divisor,
+                         learning_rate};
   update.values_ = values_.BeginChange();
   for (SliceValues& state : optimizer_state_) {
     update.optimizer_state_.push_back(state.BeginChange());

@@ -17,7 +17,7 @@
 
 namespace capstan {
 
-// The parameters of one slice, their optimizer state, and the number of updates so far. Not
+// The parameters of one slice, their optimizer's state, and the number of updates so far. Not
 // thread-safe: the slice's shard guards it.
 class SliceState {
  public:
@@ -43,6 +43,7 @@ class SliceState {
     HostBuffer values;                        // the initial ones
     std::vector<HostBuffer> optimizer_state;  // zeros
     uint64_t version = 0;                     // number of updates in both
+    uint64_t optimizer_steps = 0;             // that the optimizer has counted
   };
 
   // Memory for `size` parameters, all zero. RESOURCE_EXHAUSTED.
@@ -62,6 +63,10 @@ class SliceState {
   Payload Share() const { return values_.Share(); }
   // The optimizer's state, shared like the values.
   std::vector<Payload> ShareOptimizerState() const;
+  uint32_t optimizer_arrays() const { return static_cast<uint32_t>(optimizer_state_.size()); }
+  // Number of updates that the optimizer has counted: those so far, and those that came with a
+  // loaded state.
+  uint64_t optimizer_steps() const { return optimizer_steps_; }
 
   // Memory of the values and of the optimizer's state, with buffers still read, or kept for reuse.
   uint64_t values_bytes() const { return values_.held_bytes(); }
@@ -69,6 +74,10 @@ class SliceState {
 
   // Begins with other values, one for each parameter. Only before the first update.
   void SetInitialValues(const Payload& values);
+
+  // Replaces an array of the optimizer's state, which is as long, and the optimizer's count. Only
+  // before the first update.
+  void LoadOptimizerState(uint32_t array, uint64_t steps, const Payload& values);
 
   // Counts an update. The caller then applies each element once. The arguments are those of its
   // Application.
@@ -79,6 +88,7 @@ class SliceState {
   SliceValues values_;
   std::vector<SliceValues> optimizer_state_;
   uint64_t version_;
+  uint64_t optimizer_steps_;
 };
 
 }  // namespace capstan

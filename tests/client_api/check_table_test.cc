@@ -27,6 +27,8 @@ constexpr Spec::Type kTypes[] = {Spec::TYPE_UNSPECIFIED,
                                  Spec::ADAGRAD,
                                  Spec::ADAM,
                                  Spec::ADAMW,
+                                 Spec::RMSPROP,
+                                 Spec::LION,
                                  Spec::ROW_ADAGRAD,
                                  Spec::FTRL};
 
@@ -70,7 +72,12 @@ TEST(CheckTableTest, EveryFieldOfAnOptimizerHasTheServersRange) {
       [](Spec& spec, double value) { spec.set_weight_decay(value); },
       [](Spec& spec, double value) { spec.set_beta(value); },
       [](Spec& spec, double value) { spec.set_l1(value); },
-      [](Spec& spec, double value) { spec.set_l2(value); }};
+      [](Spec& spec, double value) { spec.set_l2(value); },
+      [](Spec& spec, double value) { spec.set_alpha(value); },
+      [](Spec& spec, double value) { spec.set_dampening(value); },
+      [](Spec& spec, double value) { spec.set_maximize(value > 0); },
+      [](Spec& spec, double value) { spec.set_amsgrad(value > 0); },
+      [](Spec& spec, double value) { spec.set_centered(value > 0); }};
   const double values[] = {-1,  0,        1e-300,   1.17e-38, 1.2e-38,     1e-10,     1e-9,
                            0.5, 1 - 1e-6, 1 - 1e-7, 1 - 4e-8, 1 - 0x1p-25, 1 - 1e-9,  1,
                            1.5, 1e9,      1.1e9,    1e300,    INFINITY,    -INFINITY, std::nan("")};

@@ -46,6 +46,32 @@ static capstan_table table_of(const char* name, int32_t layer) {
   return table;
 }
 
+/* Of a table with a momentum. */
+static void expect_no_wrong_state(capstan_job* job) {
+  float state[ELEMENTS] = {0};
+  int64_t steps = 7;
+  TRUE(capstan_optimizer_arrays(job, 0) == 1);
+  TRUE(capstan_optimizer_arrays(job, 7) == -1);
+  INVALID(capstan_read_optimizer_state(job, 7, 0, state, ELEMENTS, &steps, WITHOUT_LIMIT),
+          "table: expected");
+  INVALID(capstan_read_optimizer_state(job, 0, 1, state, ELEMENTS, &steps, WITHOUT_LIMIT),
+          "has 1 arrays of 6 numbers");
+  INVALID(capstan_read_optimizer_state(job, 0, -1, state, ELEMENTS, &steps, WITHOUT_LIMIT),
+          "from 0 on");
+  INVALID(capstan_read_optimizer_state(job, 0, 0, state, 5, &steps, WITHOUT_LIMIT), "of 5");
+  INVALID(capstan_read_optimizer_state(job, 0, 0, NULL, ELEMENTS, &steps, WITHOUT_LIMIT), "values");
+  INVALID(capstan_read_optimizer_state(job, 0, 0, state, ELEMENTS, NULL, WITHOUT_LIMIT),
+          "a place for the steps");
+  OK(capstan_read_optimizer_state(job, 0, 0, state, ELEMENTS, &steps, WITHOUT_LIMIT));
+  TRUE(steps == 0);
+  INVALID(capstan_load_optimizer_state(job, 0, 0, state, ELEMENTS, -1, WITHOUT_LIMIT),
+          "steps: expected");
+  INVALID(capstan_load_optimizer_state(job, 0, -1, state, ELEMENTS, 0, WITHOUT_LIMIT),
+          "array: expected");
+  state[0] = NAN;
+  INVALID(capstan_load_optimizer_state(job, 0, 0, state, ELEMENTS, 0, WITHOUT_LIMIT), "a NaN");
+}
+
 static capstan_job* connect_after_wrong_calls(void) {
   capstan_job* job;
   capstan_connect_options options = {0};
@@ -169,6 +195,9 @@ static void call_all(capstan_job* job) {
   FORKED(capstan_read_rows(job, 0, values, 1, WITHOUT_LIMIT));
   FORKED(capstan_push_rows(job, 0, &key, 1, values, NULL, 0, WITHOUT_LIMIT));
   FORKED(capstan_set_learning_rate(job, 0, NAN));
+  TRUE(capstan_optimizer_arrays(job, 0) == -1);
+  FORKED(capstan_read_optimizer_state(job, 0, 0, values, 1, NULL, WITHOUT_LIMIT));
+  FORKED(capstan_load_optimizer_state(job, 0, 0, values, 1, 0, WITHOUT_LIMIT));
   FORKED(capstan_end_step(job, NAN, 0, WITHOUT_LIMIT));
   FORKED(capstan_finish(job, NULL, WITHOUT_LIMIT));
   FORKED(capstan_finish(job, &is_evaluator, WITHOUT_LIMIT));
@@ -205,6 +234,7 @@ static void train_with_wrong_calls(capstan_job* job) {
   INVALID(capstan_write_gradient(job, 0, more, ELEMENTS, -1), "dtype");
   INVALID(capstan_set_learning_rate(job, 0, NAN), "learning_rate: expected");
   INVALID(capstan_set_learning_rate(job, 7, 0.1), "table: expected");
+  expect_no_wrong_state(job);
   WRONG_ORDER(capstan_report(job, 1, 0, 1, WITHOUT_LIMIT), "capstan_finish");
   for (int step = 0; step < 3; ++step) {
     OK(capstan_wait(job, 0, WITHOUT_LIMIT));

@@ -305,6 +305,40 @@ def sparse_tables(job: Job, rank: int) -> None:
         job.report()
 
 
+def optimizer_state(job: Job, rank: int) -> None:
+    """Adam beside its formula in float64, from a state that was loaded before the start."""
+    first, second, steps = numpy.full(3, 0.5), numpy.full(3, 0.25), 7
+    w = job.table("w", numpy.ones(3), optimizer=capstan.Adam(lr=0.1))
+    plain = job.table("plain", (2,), optimizer=capstan.SGD(0.1))
+    expect((w.optimizer_arrays, plain.optimizer_arrays) == (2, 0), "expected 2 arrays, and none")
+    # Worker 0's counts.
+    for number, array in enumerate((first, second)):
+        w.load_optimizer_state(number, array + rank, steps + rank)
+    expect_raises(capstan.InvalidArgument, "has 0 arrays of 2 numbers",
+                  lambda: plain.load_optimizer_state(0, numpy.zeros(2), 1))
+    job.start()
+    values = numpy.ones(3)
+    into = numpy.empty(3, dtype=numpy.float32)
+    for step in range(4):
+        gradient = numpy.array([1.0, -2.0, 0.5]) * (step + 1)
+        w.push_pull(gradient)
+        job.end_step()
+        steps += 1
+        first = 0.9 * first + 0.1 * gradient
+        second = 0.999 * second + 0.001 * gradient**2
+        values -= (0.1 * first / (1 - 0.9**steps)
+                   / (numpy.sqrt(second / (1 - 0.999**steps)) + 1e-8))
+        for number, array in enumerate((first, second)):
+            expect(w.read_optimizer_state(number, into) == steps, f"expected {steps} steps")
+            expect(numpy.allclose(into, array, rtol=1e-5), f"step {step}: {into}, not {array}")
+        expect(numpy.allclose(w.values, values, rtol=1e-5), f"step {step}: {w.values}")
+    expect_raises(capstan.WrongOrder, "before the first gradient",
+                  lambda: w.load_optimizer_state(0, into, 1))
+    if job.finish():
+        expect(w.read_optimizer_state(1, into) == steps, "expected the final state, too")
+        job.report()
+
+
 def rows_are_read_by_others(job: Job, rank: int, folder: str) -> None:
     """capstan get prints what a worker pulls, and disturbs nobody."""
     items = job.sparse_table("items", 3, optimizer=capstan.Adagrad(lr=0.5), stddev=0.1)

@@ -38,6 +38,9 @@ class NumpyTest(unittest.TestCase):
     def test_servers_draw_values(self) -> None:
         self.workers.run("values_that_the_servers_draw")
 
+    def test_the_optimizers_state_goes_in_and_comes_out(self) -> None:
+        self.workers.run("optimizer_state", num_servers=2)
+
     def test_sparse_tables_equal_the_formulas(self) -> None:
         self.assertEqual(self.workers.run("sparse_tables", "--steps=5")["outcome"], "finished")
 

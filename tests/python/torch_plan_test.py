@@ -17,6 +17,7 @@ import capstan.torch as ct
 from capstan._torch_optimizers import expect_unchanged, fixed_settings, server_optimizers
 from capstan._torch_plan import Plan
 from capstan._torch_shared_state import SharedState, _bits_of
+from capstan._torch_state import OptimizerState
 
 
 def _server_optimizer(kind, **settings):
@@ -71,20 +72,32 @@ class OptimizersTest(unittest.TestCase):
             with self.assertRaisesRegex(capstan.InvalidArgument, re.escape(text)):
                 _server_optimizer(kind, **settings)
 
-    def test_an_optimizer_with_a_history_is_refused(self) -> None:
-        for kind in (torch.optim.Adam, torch.optim.Adagrad, torch.optim.RMSprop, ct.Lion,
-                     lambda *args, lr: torch.optim.SGD(*args, lr=lr, momentum=0.9)):
-            parameter = nn.Parameter(torch.zeros(2))
-            optimizer = kind([parameter], lr=1.0)
-            server_optimizers(optimizer)
-            parameter.grad = torch.ones(2)
-            optimizer.step()
-            with self.assertRaisesRegex(capstan.InvalidArgument, "that has made no step"):
-                server_optimizers(optimizer)
-            loaded = kind([nn.Parameter(torch.zeros(2))], lr=1.0)
-            loaded.load_state_dict(optimizer.state_dict())
-            with self.assertRaisesRegex(capstan.InvalidArgument, "nor loaded one's state"):
-                server_optimizers(loaded)
+    def test_a_state_that_the_servers_do_not_keep_is_refused(self) -> None:
+        parameter = nn.Parameter(torch.zeros(2))
+        adam = torch.optim.Adam([parameter], lr=1.0)
+        trained = mock.Mock(tensor=parameter, group=0)
+        trained.name = "weight"
+        state = OptimizerState(adam, server_optimizers(adam), [trained])
+        state.load()
+        trained.table.load_optimizer_state.assert_not_called()
+        adam.state[parameter] = {"momentum_buffer": torch.ones(2)}
+        with self.assertRaisesRegex(
+                capstan.InvalidArgument,
+                "weight: expected the optimizer's state as exp_avg, exp_avg_sq, step, got momentum"):
+            state.load()
+        adam.state[parameter] = {"step": torch.tensor(3.0), "exp_avg": torch.ones(2),
+                                 "exp_avg_sq": torch.ones(3)}
+        with self.assertRaisesRegex(capstan.InvalidArgument, r"exp_avg_sq of shape \(2,\), got"):
+            state.load()
+        adam.state[parameter]["exp_avg_sq"] = torch.ones(2)
+        trained.table.load_optimizer_state.reset_mock()
+        state.load()
+        self.assertEqual([(call.args[0], call.args[2])
+                          for call in trained.table.load_optimizer_state.call_args_list],
+                         [(0, 3), (1, 3)])
+        state.end_loading()
+        with self.assertRaisesRegex(capstan.WrongOrder, "before the first gradient"):
+            state.load_state_dict({})
 
     def test_only_the_learning_rate_may_change(self) -> None:
         (group,) = torch.optim.Adam([nn.Parameter(torch.zeros(1))], lr=1.0).param_groups

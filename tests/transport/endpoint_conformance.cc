@@ -1,5 +1,7 @@
 #include "tests/transport/endpoint_conformance.h"
 
+#include <gmock/gmock.h>
+
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -114,6 +116,29 @@ TEST_P(EndpointConformanceTest, InitialValuesArriveAndReleaseParkedPulls) {
     Call sent(*connected.endpoint, std::move(initial), &connected.clock);
     EXPECT_TRUE(sent.Wait().status.ok());
     EXPECT_EQ(ToVector(pull.Wait().values), std::vector<float>(elements, 7.0f));
+  }
+}
+
+TEST_P(EndpointConformanceTest, AnOptimizersStateGoesInAndComesOut) {
+  for (const uint64_t elements : {uint64_t{1}, kSmall, kTestElements}) {
+    Connected connected(GetParam(),
+                        MakeTestHost(ConsistencyMode::kBsp, /*num_workers=*/2, elements));
+    const auto load = [&](int worker) {
+      ExchangeRequest request = MakeTestRequest(worker, Step(0), std::nullopt, 7.0f, elements);
+      request.purpose = OptimizerState{/*array=*/0, /*steps=*/300, BroughtBy(request)};
+      Call sent(*connected.endpoint, std::move(request), &connected.clock);
+      return sent.Wait().status;
+    };
+    EXPECT_TRUE(load(/*worker=*/0).ok());
+    EXPECT_THAT(std::string(load(/*worker=*/1).message()),
+                testing::HasSubstr("from worker 0 only"));
+    ExchangeRequest pull = MakeTestRequest(1, std::nullopt, std::nullopt);
+    pull.purpose = OptimizerStatePull{/*array=*/0};
+    Call pulled(*connected.endpoint, std::move(pull), &connected.clock);
+    const ExchangeReply reply = pulled.Wait();
+    EXPECT_TRUE(reply.status.ok()) << reply.status;
+    EXPECT_EQ(reply.optimizer_steps, 300u);
+    EXPECT_EQ(ToVector(reply.values), std::vector<float>(elements, 7.0f));
   }
 }
 

@@ -22,8 +22,9 @@ std::unique_ptr<ShardHost> MakeTestHost(ConsistencyMode mode, int num_workers, u
   options.slice_bytes = elements * sizeof(float);
   options.own_arrays = own_arrays;
   options.shard_count = 1;
-  v1::OptimizerSpec sgd;
-  sgd.set_type(v1::OptimizerSpec::SGD);
+  v1::OptimizerSpec sgd;  // with a state
+  sgd.set_type(v1::OptimizerSpec::MOMENTUM);
+  sgd.set_momentum(0);
   sgd.set_learning_rate(1.0);
   options.optimizer = MakeOptimizer(sgd).value();
   const ConsistencyPeriod period = {Step(0), mode};

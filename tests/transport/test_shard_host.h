@@ -16,10 +16,10 @@ namespace capstan {
 inline constexpr uint64_t kTestJob = 42;
 inline constexpr uint64_t kTestElements = 2 << 20;  // of the one table with one slice
 
-// A host with one table of one slice, zero at first, under SGD with learning rate 1. Its values are
-// minus the sum of the gradients. Workers 0 ... num_workers - 1 have incarnation 100 + id, and
-// `own_arrays` arrays of own state. It goes on from `restored`, if given. The initial values may
-// come from worker 0.
+// A host with one table of one slice, zero at first, under a momentum of 0 with learning rate 1.
+// Its values are minus the sum of the gradients, and its optimizer's state is the last gradient.
+// Workers 0 ... num_workers - 1 have incarnation 100 + id, and `own_arrays` arrays of own state. It
+// goes on from `restored`, if given. The initial values may come from worker 0.
 std::unique_ptr<ShardHost> MakeTestHost(ConsistencyMode mode, int num_workers,
                                         uint64_t elements = kTestElements, uint32_t own_arrays = 0,
                                         const ShardSnapshot* restored = nullptr,

@@ -88,6 +88,17 @@ class ParameterStore {
   // change the values, or pull.
   void PushInitial(TableId table) { states_.PushInitial(table); }
 
+  // Pulls and sends the optimizer's state of a dense table, as StateExchanges says. WaitForLayer
+  // waits for it.
+  void PullOptimizerState(TableId table, uint32_t array,
+                          const std::shared_ptr<OptimizerArray>& to) {
+    states_.PullOptimizerState(table, array, to);
+  }
+  void PushOptimizerState(TableId table, uint32_t array, uint64_t steps,
+                          const std::shared_ptr<const std::vector<float>>& values) {
+    states_.PushOptimizerState(table, array, steps, values);
+  }
+
   // Pulls all layers at `step`, in the codecs of the tables or as float32.
   void PullAll(Step step) { PullAll(step, /*is_exact=*/false); }
   void PullAllExactly(Step step) { PullAll(step, /*is_exact=*/true); }

@@ -1,7 +1,6 @@
 #include "worker/client/state_exchanges.h"
 
 #include <utility>
-#include <variant>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/strings/str_cat.h"
@@ -22,13 +21,44 @@ StateExchanges::StateExchanges(const Options& options)
 void StateExchanges::PullOwnState() {
   for (uint32_t i = 0; i < buffers_.table_count(); ++i) {
     if (OwnArrays(TableId(i)) == 0) continue;
-    SubmitForSlices(TableId(i), [](SliceKey) { return WorkerStatePull(); });
+    SubmitForSlices(
+        TableId(i), [](SliceKey) { return WorkerStatePull(); },
+        [this](SliceKey key, const ExchangeReply& reply) {
+          return reply.values.empty() ? absl::OkStatus() : LoadOwnState(key, reply.values);
+        });
   }
 }
 
 void StateExchanges::PushInitial(TableId table) {
   SubmitForSlices(table,
                   [this](SliceKey key) { return InitialValues{buffers_.ShareValuesOf(key)}; });
+}
+
+void StateExchanges::PullOptimizerState(TableId table, uint32_t array,
+                                        const std::shared_ptr<OptimizerArray>& to) {
+  const auto take = [this, to](SliceKey key, const ExchangeReply& reply) -> absl::Status {
+    const absl::Span<float> values = PartOf(key, absl::MakeSpan(to->values));
+    if (reply.values.size_bytes() != values.size() * sizeof(float)) {
+      return absl::InternalError(absl::StrCat("a server sent ", reply.values.size_bytes(),
+                                              " bytes for an optimizer's state of ",
+                                              values.size() * sizeof(float)));
+    }
+    reply.values.CopyTo(values);
+    uint64_t steps = to->steps.load();
+    while (steps < reply.optimizer_steps &&
+           !to->steps.compare_exchange_weak(steps, reply.optimizer_steps)) {
+    }
+    return absl::OkStatus();
+  };
+  SubmitForSlices(
+      table, [array](SliceKey) { return OptimizerStatePull{array}; }, take);
+}
+
+void StateExchanges::PushOptimizerState(TableId table, uint32_t array, uint64_t steps,
+                                        const std::shared_ptr<const std::vector<float>>& values) {
+  SubmitForSlices(table, [&](SliceKey key) {
+    return OptimizerState{array, steps, Payload(PartOf(key, absl::MakeConstSpan(*values)), values)};
+  });
 }
 
 uint64_t StateExchanges::TakeCut(SliceKey key, Step pull_step, const ExchangeReply& reply) {
@@ -81,34 +111,35 @@ absl::Status StateExchanges::LoadOwnState(SliceKey key, const Payload& state) {
 }
 
 void StateExchanges::SubmitForSlices(
-    TableId id, absl::FunctionRef<decltype(ExchangeRequest::purpose)(SliceKey)> make) {
+    TableId id, absl::FunctionRef<decltype(ExchangeRequest::purpose)(SliceKey)> make,
+    const Taker& take) {
   const ParameterBuffers::Table& table = buffers_.table(id);
   for (uint32_t slice = 0; slice < table.slicing.slice_count(); ++slice) {
     const SliceKey key = {id, SliceIndex(slice)};
     exchanges_.Open(table.layer, /*exchanges=*/1);
-    Submit(key, make(key));
+    Submit(key, make(key), take);
   }
 }
 
-void StateExchanges::Submit(SliceKey key, decltype(ExchangeRequest::purpose) purpose) {
+void StateExchanges::Submit(SliceKey key, decltype(ExchangeRequest::purpose) purpose, Taker take) {
   ExchangeRequest request = {exchanges_.sender(), Epoch(), key, std::move(purpose)};
   Transfer transfer;
   transfer.layer = buffers_.table(key.table).layer;
   transfer.bytes = PayloadBytes(request);
-  transfer.start = [this, key,
-                    request = std::move(request)](absl::AnyInvocable<void()> credited) mutable {
-    const bool is_pull = std::holds_alternative<WorkerStatePull>(request.purpose);
-    exchanges_.client().Exchange(
-        std::move(request), std::move(credited),
-        [this, key, is_pull](const ExchangeReply& reply) { OnReply(key, is_pull, reply); });
+  transfer.start = [this, key, request = std::move(request),
+                    take = std::move(take)](absl::AnyInvocable<void()> credited) mutable {
+    exchanges_.client().Exchange(std::move(request), std::move(credited),
+                                 [this, key, take = std::move(take)](const ExchangeReply& reply) {
+                                   OnReply(key, take, reply);
+                                 });
   };
   exchanges_.scheduler().Submit(std::move(transfer));
 }
 
-void StateExchanges::OnReply(SliceKey key, bool is_pull, const ExchangeReply& reply) {
+void StateExchanges::OnReply(SliceKey key, const Taker& take, const ExchangeReply& reply) {
   absl::Status status = reply.status;
   if (status.ok()) exchanges_.traffic().CountExchange();
-  if (status.ok() && is_pull && !reply.values.empty()) status = LoadOwnState(key, reply.values);
+  if (status.ok() && take != nullptr) status = take(key, reply);
   exchanges_.Close(buffers_.table(key.table).layer, status);
 }
 

@@ -1,7 +1,10 @@
 #ifndef WORKER_CLIENT_STATE_EXCHANGES_H_
 #define WORKER_CLIENT_STATE_EXCHANGES_H_
 
+#include <atomic>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -19,9 +22,15 @@
 
 namespace capstan {
 
-// The exchanges of a worker beside its steps: its own state, for checkpoints and from them, and
-// initial values. The own state of a slice has the arrays of the engine, and behind them those of
-// the encoder. A slice may be used by one thread at a time.
+// An array of a table's optimizer's state, while it is pulled.
+struct OptimizerArray {
+  std::vector<float> values;
+  std::atomic<uint64_t> steps{0};  // the largest number that the optimizer of a slice has counted
+};
+
+// The exchanges of a worker beside its steps: its own state, for checkpoints and from them, initial
+// values, and the optimizer's state. The own state of a slice has the arrays of the engine, and
+// behind them those of the encoder. A slice may be used by one thread at a time.
 class StateExchanges {
  public:
   struct Options {
@@ -39,6 +48,12 @@ class StateExchanges {
   void PullOwnState();
   // Sends the table's values as the initial ones.
   void PushInitial(TableId table);
+  // Pulls an array of the table's optimizer's state into `to`, which is as long as the table.
+  void PullOptimizerState(TableId table, uint32_t array, const std::shared_ptr<OptimizerArray>& to);
+  // Sends one, as long as the table, and the number of updates that the optimizer is to count so
+  // far.
+  void PushOptimizerState(TableId table, uint32_t array, uint64_t steps,
+                          const std::shared_ptr<const std::vector<float>>& values);
 
   // The cut for which the server is to have the slice's own state; 0: none. A cut is returned once.
   // `reply` answers a pull at `pull_step`, without an error.
@@ -48,16 +63,26 @@ class StateExchanges {
   void SendOwnState(SliceKey key, uint64_t cut);
 
  private:
+  // Takes what has come with a reply without an error.
+  using Taker = std::function<absl::Status(SliceKey key, const ExchangeReply& reply)>;
+
+  // The slice's part of an array that is as long as its table.
+  template <typename T>
+  absl::Span<T> PartOf(SliceKey key, absl::Span<T> table) const {
+    const SliceRange range = buffers_.table(key.table).slicing.Range(key.slice);
+    return table.subspan(range.offset, range.size);
+  }
   // Number of arrays of own state: the engine's, and the encoder's.
   uint32_t OwnArrays(TableId table) const;
   absl::StatusOr<Payload> OwnStateOf(SliceKey key);
   absl::Status LoadOwnState(SliceKey key, const Payload& state);
   // Opens an exchange for each slice of the table, and submits the purpose that `make` returns.
   void SubmitForSlices(TableId table,
-                       absl::FunctionRef<decltype(ExchangeRequest::purpose)(SliceKey)> make);
-  // Submits an exchange that is open.
-  void Submit(SliceKey key, decltype(ExchangeRequest::purpose) purpose);
-  void OnReply(SliceKey key, bool is_pull, const ExchangeReply& reply);
+                       absl::FunctionRef<decltype(ExchangeRequest::purpose)(SliceKey)> make,
+                       const Taker& take = nullptr);
+  // Submits an exchange that is open. `take` may be null.
+  void Submit(SliceKey key, decltype(ExchangeRequest::purpose) purpose, Taker take = nullptr);
+  void OnReply(SliceKey key, const Taker& take, const ExchangeReply& reply);
 
   const Options options_;
   WorkerExchanges& exchanges_;

@@ -306,6 +306,34 @@ CAPSTAN_EXPORT capstan_status capstan_push_rows(capstan_job* job, int32_t table,
 CAPSTAN_EXPORT capstan_status capstan_set_learning_rate(capstan_job* job, int32_t table,
                                                         double learning_rate);
 
+/* The state of the servers' optimizers. That of a dense table is some arrays of as many numbers as
+ * the table has, and the number of updates that the optimizer has counted. */
+
+/* The number of these arrays: momentum, Nesterov: 1, v; Adagrad: 1, the sum of squares; Adam,
+ * AdamW: 2, the moments, and with amsgrad a third, the largest second one; RMSprop: 1, the mean of
+ * squares, then if it is centered the mean, then with momentum v; Lion: 1, the mean; SGD: 0. -1
+ * without a job, without such a table, and in a child; 0 also of a sparse table. */
+CAPSTAN_EXPORT int32_t capstan_optimizer_arrays(const capstan_job* job, int32_t table);
+
+/* Waits for the layer's values of the step that comes next, or that is under way, and copies the
+ * array that belongs to them to `values`; `*steps` is the optimizer's count. Under BSP, between two
+ * steps, it belongs exactly to these values; under SSP and async it is as new as the server's.
+ * CAPSTAN_INVALID_ARGUMENT: there is no such table or array, or it has another `count`.
+ * CAPSTAN_WRONG_ORDER: all steps are done, and this worker does not evaluate. */
+CAPSTAN_EXPORT capstan_status capstan_read_optimizer_state(capstan_job* job, int32_t table,
+                                                           int32_t array, float* values,
+                                                           size_t count, int64_t* steps,
+                                                           int64_t timeout_ms);
+
+/* Begins with this array, which is copied, and with this count. From capstan_add_table on until the
+ * first push; after capstan_start under BSP only. Worker 0's count. A job that goes on from a
+ * checkpoint takes none. CAPSTAN_INVALID_ARGUMENT as above, or a number is NaN or infinite, or
+ * `steps` below 0. CAPSTAN_WRONG_ORDER: it is too late. */
+CAPSTAN_EXPORT capstan_status capstan_load_optimizer_state(capstan_job* job, int32_t table,
+                                                           int32_t array, const float* values,
+                                                           size_t count, int64_t steps,
+                                                           int64_t timeout_ms);
+
 /* Ends a step. Layers that were not pushed in it had no gradient: they send a push without one,
  * which changes nothing unless another worker has a gradient. `loss` is the mean over `samples`
  * samples, for progress and reports; NaN or 0 samples: not known. CAPSTAN_WRONG_ORDER: all steps

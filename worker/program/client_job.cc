@@ -8,6 +8,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/job/optimizer_check.h"
 #include "common/membership/coordinator_endpoint.h"
 #include "common/membership/member_agent.h"
 #include "worker/program/check_table.h"
@@ -109,6 +110,33 @@ absl::StatusOr<int32_t> ClientJob::AddTable(v1::TableSpec table, std::vector<flo
   return static_cast<int32_t>(tables_.size() - 1);
 }
 
+int32_t ClientJob::OptimizerArraysOf(int64_t table) const {
+  MutexLock lock(&mu_);
+  if (table < 0 || table >= static_cast<int64_t>(tables_.size())) return -1;
+  const v1::TableSpec& spec = tables_[table];
+  if (spec.has_sparse()) return 0;
+  return static_cast<int32_t>(
+      OptimizerArrays(spec.has_optimizer() ? spec.optimizer() : job_.optimizer()));
+}
+
+absl::Status ClientJob::LoadOptimizerState(ProgramOptimizerState::Loaded loaded,
+                                           absl::Duration limit) {
+  {
+    MutexLock lock(&mu_);
+    if (engine_ == nullptr) {
+      if (loaded.table.value() >= tables_.size()) {
+        return absl::InvalidArgumentError(absl::StrCat("table: expected one below ", tables_.size(),
+                                                       ", got ", loaded.table.value()));
+      }
+      RETURN_IF_ERROR(ProgramOptimizerState::Check(tables_[loaded.table.value()], job_,
+                                                   loaded.array, loaded.values->size()));
+      loaded_.push_back(std::move(loaded));
+      return absl::OkStatus();
+    }
+  }
+  return engine()->optimizer_state().Load(std::move(loaded), limit);
+}
+
 absl::Status ClientJob::CheckTables() const {
   std::set<uint32_t> layers;
   for (const v1::TableSpec& table : tables_) layers.insert(table.layer());
@@ -125,6 +153,8 @@ absl::Status ClientJob::BeginLocked() {
   options.clock = &process_->clock();
   options.tables = tables_;
   options.initial = std::move(initial_);
+  options.job = job_;
+  options.loaded = std::move(loaded_);
   options.steps = options_.steps;
   options.device = options_.device;
   auto engine = std::make_shared<ProgramEngine>(std::move(options));

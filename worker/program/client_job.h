@@ -42,6 +42,10 @@ class ClientJob {
   // values for it. FAILED_PRECONDITION after Start. INVALID_ARGUMENT: there is a table of this
   // name, or the coordinator would refuse this one.
   absl::StatusOr<int32_t> AddTable(v1::TableSpec table, std::vector<float> initial);
+  // The number of arrays of the table's optimizer; -1: there is no such table.
+  int32_t OptimizerArraysOf(int64_t table) const;
+  // ProgramOptimizerState::Load, before Start as well.
+  absl::Status LoadOptimizerState(ProgramOptimizerState::Loaded loaded, absl::Duration limit);
   // Begins the worker on the first call, and waits until its first step. As ProgramEngine.
   absl::Status Start(absl::Duration limit);
 
@@ -78,6 +82,7 @@ class ClientJob {
   std::vector<v1::TableSpec> tables_ ABSL_GUARDED_BY(mu_);
   std::set<std::string> table_names_ ABSL_GUARDED_BY(mu_);
   std::vector<std::vector<float>> initial_ ABSL_GUARDED_BY(mu_);
+  std::vector<ProgramOptimizerState::Loaded> loaded_ ABSL_GUARDED_BY(mu_);
   std::shared_ptr<ProgramEngine> engine_ ABSL_GUARDED_BY(mu_);
   std::thread thread_ ABSL_GUARDED_BY(mu_);
 };

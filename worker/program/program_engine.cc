@@ -24,7 +24,9 @@ ProgramEngine::ProgramEngine(Options options)
     : options_(std::move(options)),
       layer_count_(LayerCount(options_.tables)),
       steps_(options_.clock, layer_count_ + options_.tables.size(), options_.steps),
-      rows_(options_.clock, &options_.tables, &steps_, layer_count_) {}
+      rows_(options_.clock, &options_.tables, &steps_, layer_count_),
+      optimizer_state_(options_.clock, &options_.tables, options_.job, &steps_,
+                       layer_count_ + options_.tables.size()) {}
 
 absl::Status ProgramEngine::CheckLayer(int layer) const {
   if (layer >= 0 && layer < layer_count_) return absl::OkStatus();
@@ -129,6 +131,12 @@ void ProgramEngine::BeginTraining(Step first_step, bool sets_initial_values,
     gradients_.assign(store.gradients().begin(), store.gradients().end());
   }
   steps_.BeginTraining(first_step, store);
+  // Before the initial values: no push is admitted until these are there.
+  if (absl::Status status =
+          optimizer_state_.Begin(first_step, sets_initial_values, options_.loaded, store);
+      !status.ok()) {
+    return steps_.Fail(std::move(status));
+  }
   for (uint32_t id = 0; sets_initial_values && id < options_.tables.size(); ++id) {
     if (!options_.tables[id].initial_from_worker()) continue;
     if (options_.initial[id].empty()) {

@@ -19,6 +19,7 @@
 #include "proto/coordinator_service.pb.h"
 #include "worker/client/parameter_store.h"
 #include "worker/engine/engine.h"
+#include "worker/program/program_optimizer_state.h"
 #include "worker/program/program_rows.h"
 #include "worker/program/program_steps.h"
 
@@ -34,6 +35,9 @@ class ProgramEngine : public Engine {
     std::vector<v1::TableSpec> tables;  // Required; their layers are 0, 1, ... without gaps
     // By table: the initial values, if this worker has them; else empty.
     std::vector<std::vector<float>> initial;
+    v1::JobSpec job;  // Required
+    // Of the optimizers' state, to begin with.
+    std::vector<ProgramOptimizerState::Loaded> loaded;
     int64_t steps = 0;  // of the worker; 0: End tells
     std::string device = "program";
   };
@@ -45,6 +49,8 @@ class ProgramEngine : public Engine {
   const ProgramSteps& steps() const { return steps_; }
   // The rows of its sparse tables.
   ProgramRows& rows() { return rows_; }
+  // The state of the servers' optimizers.
+  ProgramOptimizerState& optimizer_state() { return optimizer_state_; }
 
   // The program's side:
 
@@ -93,6 +99,7 @@ class ProgramEngine : public Engine {
   // The parts of a step are its layers, and then by table the rows of sparse tables.
   ProgramSteps steps_;
   ProgramRows rows_;
+  ProgramOptimizerState optimizer_state_;
 
   // Set by BeginTraining.
   mutable Mutex mu_;

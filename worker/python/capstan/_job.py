@@ -303,6 +303,7 @@ class Job:
         `samples` held-out samples. Waits for the job's end."""
         self._open.wait_for(self._open.library.capstan_report, test_accuracy, test_loss, samples)
         self._must_report = False
+        self._end()
 
     def leave(self) -> None:
         """Leaves the job after the step under way: the others go on, and another process may take
@@ -338,14 +339,17 @@ class Job:
         except (_errors.Error, _errors.LeftJob):
             pass  # it has ended already
         self._open.close()
+        self._end()
+
+    def _call_at_end(self, call: weakref.WeakMethod[Callable[[], None]]) -> None:
+        """Calls it once the job has ended or is closed, if it still lives then; perhaps twice."""
+        self._at_end.append(call)
+
+    def _end(self) -> None:
         for reference in self._at_end:
             call = reference()
             if call is not None:
                 call()
-
-    def _call_at_end(self, call: weakref.WeakMethod[Callable[[], None]]) -> None:
-        """Calls it once the job is closed, if it still lives then."""
-        self._at_end.append(call)
 
     def _has_all_values(self) -> bool:
         """Whether the values of all tables have arrived."""

@@ -30,7 +30,7 @@ class Optimizer:
     def _as_struct(self) -> _library.DenseOptimizerStruct:
         """The optimizer of a dense table."""
         settings = self._dense_fields()
-        names = [name for name, _ in _library.OptimizerStruct._fields_]
+        names = [field[0] for field in _library.OptimizerStruct._fields_]
         basic = {name: settings.pop(name) for name in names if name in settings}
         return _library.DenseOptimizerStruct(
             struct_size=ctypes.sizeof(_library.DenseOptimizerStruct),

@@ -144,6 +144,40 @@ class Table:
         self._job.set_learning_rate(self._index, learning_rate)
         self._learning_rate = learning_rate
 
+    @property
+    def optimizer_arrays(self) -> int:
+        """The number of arrays that the servers' optimizer keeps, each as long as the table: 2 of
+        Adam, 1 of a momentum, 0 of SGD. capstan.h says which."""
+        return int(self._job.library.capstan_optimizer_arrays(self._job.pointer(), self._index))
+
+    def read_optimizer_state(self, array: int, into: Any) -> int:
+        """Waits for the values, and copies the array that belongs to them into a float32 tensor in
+        the CPU's memory. Returns the number of steps that the optimizer has counted.
+
+        In BSP, between two steps, it belongs exactly to `values`. In SSP and async it is as new as
+        the servers'. After the last step only the worker that evaluates has it, before Job.report.
+        """
+        memory = self._state_of(into)
+        steps = ctypes.c_int64()
+        self._job.wait_for(self._job.library.capstan_read_optimizer_state, self._index, array,
+                           memory.pointer, memory.size, steps)
+        return steps.value
+
+    def load_optimizer_state(self, array: int, values: Any, steps: int) -> None:
+        """The servers begin with this array, and count on from `steps`. Worker 0's counts. A job
+        that goes on from a checkpoint takes none. Before the first push; after Job.start in BSP
+        only."""
+        memory = self._state_of(values)
+        self._job.wait_for(self._job.library.capstan_load_optimizer_state, self._index, array,
+                           memory.pointer, memory.size, steps)
+
+    def _state_of(self, tensor: Any) -> _memory.Memory:
+        memory = self._memory_of(tensor, None)
+        if memory.dtype != _library.FLOAT32:
+            raise _errors.InvalidArgument(f"table {self.name}: expected float32 for the optimizer's "
+                                          "state")
+        return memory
+
     def values_buffer(self) -> ctypes.Array[ctypes.c_float]:
         """The memory of `values`, without a wait, for other libraries than NumPy."""
         return self._buffer(self._job.library.capstan_values)

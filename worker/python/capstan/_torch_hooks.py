@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Mapping, NoReturn, Optional, Protocol
+from typing import Any, Callable, Mapping, NoReturn, Optional, Protocol
 
 import torch
 
@@ -59,3 +59,15 @@ class BeforeLoad(Hook):
             if prefix + name in state:
                 raise WrongOrder(f"the servers hold {parameter.name}; call load_state_dict before "
                                  "ct.attach")
+
+
+def after_gradient(tensor: Any, call: Callable[..., None]) -> tuple[Any, object]:
+    """Calls it whenever backward has added to the tensor's gradient. Returns the hook, and what has to
+    live as long."""
+    if hasattr(tensor, "register_post_accumulate_grad_hook"):
+        return tensor.register_post_accumulate_grad_hook(call), None
+    # Before torch 2.1: the node that accumulates the gradient, found by way of a view. One that
+    # nobody holds is made anew, without the hook.
+    with torch.enable_grad():
+        node = tensor.expand_as(tensor).grad_fn.next_functions[0][0]
+    return node.register_hook(call), node

@@ -81,9 +81,7 @@ def server_optimizers(optimizer: torch.optim.Optimizer) -> list[Optimizer]:
         raise InvalidArgument(
             f"the servers have no {type(optimizer).__name__}; use SGD, Adagrad, Adam, AdamW or "
             "RMSprop of torch.optim, or ct.Lion, itself and not a class derived from it")
-    made = [_server_optimizer(make, group) for group in optimizer.param_groups]
-    _expect_fresh(optimizer)
-    return made
+    return [_server_optimizer(make, group) for group in optimizer.param_groups]
 
 
 def _server_optimizer(make: Callable[[Group, float], Optimizer], group: Group) -> Optimizer:
@@ -110,22 +108,6 @@ def _numbers(betas: tuple[Any, Any]) -> tuple[float, float]:
     return float(betas[0]), float(betas[1])
 
 
-def _expect_fresh(optimizer: torch.optim.Optimizer) -> None:
-    """Servers begin without momentum and second moments."""
-    for state in optimizer.state.values():
-        if any(_has_history(value) for value in state.values()):
-            raise InvalidArgument(
-                "expected an optimizer that has made no step, nor loaded one's state: the servers "
-                "begin without; make the optimizer anew, or let the job go on from a checkpoint of "
-                "its own (capstan run --restore)")
-
-
-def _has_history(value: Any) -> bool:
-    if isinstance(value, torch.Tensor):
-        return bool(value.count_nonzero())
-    return bool(value)
-
-
 def give_to_servers(optimizer: torch.optim.Optimizer) -> Callable[[], None]:
     """The optimizer refuses what servers do in its place, until the result is called."""
     def refuse_step(*unused: object, **also_unused: object) -> None:
@@ -133,27 +115,23 @@ def give_to_servers(optimizer: torch.optim.Optimizer) -> Callable[[], None]:
                          "optimizer.step(), and ct.attach(..., grad_scaler=scaler) with a "
                          "GradScaler")
 
-    def refuse_load(*unused: object, **also_unused: object) -> None:
-        raise WrongOrder("the optimizer's state is on the servers, and checkpoints of the job "
-                         "have it; load no other after ct.attach")
-
-    def refuse_state(*unused: object, **also_unused: object) -> None:
-        raise WrongOrder("the optimizer's state is on the servers, and it has none here to save; "
-                         "save model.state_dict(), and for a job that goes on let it write "
-                         "checkpoints (--checkpoint_dir), and start it with --restore")
-
     # Learning rate schedulers look for these, and warn if they are not there, or if no step came
     # before theirs.
     refuse_step._with_counter = True  # type: ignore[attr-defined]
     refuse_step._wrapped_by_lr_sched = True  # type: ignore[attr-defined]
     optimizer._opt_called = True  # type: ignore[attr-defined]
-    refused = {"step": refuse_step, "load_state_dict": refuse_load, "state_dict": refuse_state}
+    return replace_methods(optimizer, {"step": refuse_step})
+
+
+def replace_methods(optimizer: torch.optim.Optimizer,
+                    methods: Mapping[str, Callable[..., Any]]) -> Callable[[], None]:
+    """The optimizer has these methods until the result is called."""
     # A scheduler has wrapped the optimizer's own step.
-    before = {name: vars(optimizer)[name] for name in refused if name in vars(optimizer)}
-    vars(optimizer).update(refused)
+    before = {name: vars(optimizer)[name] for name in methods if name in vars(optimizer)}
+    vars(optimizer).update(methods)
 
     def release() -> None:
-        for name in refused:
+        for name in methods:
             vars(optimizer).pop(name, None)
         vars(optimizer).update(before)
 

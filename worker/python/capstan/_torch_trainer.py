@@ -14,14 +14,14 @@ from capstan._job import Job
 from capstan._optimizers import SGD
 from capstan._table import Table
 from capstan._torch_carriers import Gpu, SmallGradients, values_of
-from capstan._torch_hooks import BeforeForward, BeforeLoad
-from capstan._torch_optimizers import (expect_unchanged, fixed_settings, give_to_servers,
-                                       learning_rate)
+from capstan._torch_hooks import BeforeForward, BeforeLoad, after_gradient
+from capstan._torch_optimizers import expect_unchanged, give_to_servers, learning_rate
 from capstan._torch_parameter import Parameter
 from capstan._torch_plan import Plan
 from capstan._torch_reads import NoDispatch, Views, checksum, has_compiled, waiting_class
 from capstan._torch_rows import Rows
 from capstan._torch_scaler import Scaler, expect_scaler
+from capstan._torch_state import OptimizerState
 from capstan._torch_structure import Structure
 
 _BUFFERS = "capstan.buffers"
@@ -60,7 +60,6 @@ class Trainer:
         self._overlaps = overlap
         self._defers = max_norm is not None or scaler is not None or not overlap
         self._syncs = True
-        self._settings = [fixed_settings(group) for group in optimizer.param_groups]
         self._group_sizes = [len(group["params"]) for group in optimizer.param_groups]
         self._rates = [optimizer.lr for optimizer in plan.server_optimizers]
         self.is_over = False  # finish has returned, or the job is closed
@@ -70,12 +69,16 @@ class Trainer:
         self.job = job if isinstance(job, Job) else job()
         self._scaler = None if scaler is None else Scaler(self.job, scaler)
         self._add_tables()
+        self._state = OptimizerState(optimizer, plan.server_optimizers, self._parameters)
+        self._state.load()
         self.job.start()
         self._take_values()
         self._hooks: list[Any] = []
         self._hook_model()
+        self._state.take_over()
         self._release_optimizer = give_to_servers(optimizer)
         self.job._call_at_end(weakref.WeakMethod(self._release))
+        self.job._call_at_end(weakref.WeakMethod(self._state.release))
         self._begin_step()
         for parameter in self._parameters:
             parameter.end_wait()
@@ -229,15 +232,9 @@ class Trainer:
             if alive._syncs and not alive._defers:
                 alive._send(parameter)
 
-        tensor: Any = parameter.tensor
-        if hasattr(tensor, "register_post_accumulate_grad_hook"):
-            self._hooks.append(tensor.register_post_accumulate_grad_hook(on_gradient))
-            return
-        # Before torch 2.1: the node that accumulates the gradient, found by way of a view.
-        with torch.enable_grad():
-            node = tensor.expand_as(tensor).grad_fn.next_functions[0][0]
-        self._hooks.append(node.register_hook(on_gradient))
-        self._nodes.append(node)  # a node that nobody holds is made anew, without the hook
+        hook, node = after_gradient(parameter.tensor, on_gradient)
+        self._hooks.append(hook)
+        self._nodes.append(node)
 
     def _send(self, parameter: Parameter) -> None:
         if parameter.sent is not None:
@@ -267,7 +264,7 @@ class Trainer:
             raise InvalidArgument("the optimizer has got parameters or groups after ct.attach, "
                                   "which no server trains; add them before")
         for i, group in enumerate(groups):
-            expect_unchanged(group, self._settings[i])
+            expect_unchanged(group, self._state.settings[i])
             rate = learning_rate(group)
             if rate != self._rates[i]:
                 self._rates[i] = rate
@@ -341,6 +338,7 @@ class Trainer:
                 rows.drop()
         for rows in self._rows:
             rows.push()
+        self._state.end_loading()
         self._flush()
         if isinstance(loss, torch.Tensor):
             loss = float(loss.detach())
@@ -382,6 +380,7 @@ class Trainer:
             parameter.carrier.bring()
         self._flush()
         self._release()
+        self._state.end(can_read=is_evaluator)
         return is_evaluator
 
     def _release(self) -> None:

@@ -1,0 +1,155 @@
+#include "worker/program/program_optimizer_state.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/job/optimizer_check.h"
+
+namespace capstan {
+namespace {
+
+constexpr int64_t kMostSteps = int64_t{1} << 62;
+
+uint64_t ElementsOf(const v1::TableSpec& table) {
+  uint64_t elements = 1;
+  for (const uint64_t size : table.shape()) elements *= size;
+  return elements;
+}
+
+}  // namespace
+
+absl::Status ProgramOptimizerState::Check(const v1::TableSpec& table, const v1::JobSpec& job,
+                                          uint32_t array, size_t count) {
+  if (table.has_sparse()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "table ", table.name(), ": expected a dense one; a sparse one has the state in its rows"));
+  }
+  const uint32_t arrays =
+      OptimizerArrays(table.has_optimizer() ? table.optimizer() : job.optimizer());
+  if (array < arrays && count == ElementsOf(table)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "table ", table.name(), ": its optimizer has ", arrays, " arrays of ", ElementsOf(table),
+      " numbers, from array 0 on; got array ", array, " of ", count));
+}
+
+absl::Status ProgramOptimizerState::CheckLoaded(absl::Span<const float> values, int64_t steps) {
+  if (steps < 0 || steps > kMostSteps) {
+    return absl::InvalidArgumentError(absl::StrCat("steps: expected 0 to 2^62, got ", steps));
+  }
+  if (absl::c_all_of(values, [](float value) { return std::isfinite(value); })) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError("values: expected finite numbers, got a NaN or an infinity");
+}
+
+absl::Status ProgramOptimizerState::CheckTable(TableId table, uint32_t array, size_t count) const {
+  if (table.value() < tables_.size()) return Check(tables_[table.value()], job_, array, count);
+  return absl::InvalidArgumentError(
+      absl::StrCat("table: expected one below ", tables_.size(), ", got ", table.value()));
+}
+
+absl::Status ProgramOptimizerState::Begin(Step first_step, bool sends, std::vector<Loaded> loaded,
+                                          ParameterStore& store) {
+  {
+    MutexLock lock(&mu_);
+    first_step_ = first_step;
+    sends_ = sends;
+  }
+  if (!sends || loaded.empty()) return absl::OkStatus();
+  for (const Loaded& one : loaded) {
+    store.PushOptimizerState(one.table, one.array, one.steps, one.values);
+  }
+  return store.WaitForAll();
+}
+
+absl::Status ProgramOptimizerState::Read(TableId table, uint32_t array, absl::Span<float> values,
+                                         uint64_t* steps, absl::Duration limit) {
+  const absl::Time deadline = clock_.Now() + limit;
+  return steps_.Explain(ReadUntil(table, array, values, steps, deadline), deadline);
+}
+
+absl::Status ProgramOptimizerState::ReadUntil(TableId table, uint32_t array,
+                                              absl::Span<float> values, uint64_t* steps,
+                                              absl::Time deadline) {
+  RETURN_IF_ERROR(CheckTable(table, array, values.size()));
+  ASSIGN_OR_RETURN(const ProgramSteps::StoreLease store, steps_.LeaseStore());
+  if (store == nullptr) return absl::FailedPreconditionError("all steps are done");
+  RETURN_IF_ERROR(WaitFor(LayerOf(table), *store, deadline));
+  std::shared_ptr<OptimizerArray> read;
+  {
+    MutexLock lock(&mu_);
+    const bool goes_on = pending_.has_value() && !pending_->is_load && pending_->table == table &&
+                         pending_->array == array;
+    if (!goes_on) {
+      read = std::make_shared<OptimizerArray>();
+      read->values.resize(values.size());
+      pending_ = {table, array, /*is_load=*/false, read};
+      store->PullOptimizerState(table, array, read);
+    } else {
+      read = pending_->read;
+    }
+  }
+  RETURN_IF_ERROR(WaitFor(LayerOf(table), *store, deadline));
+  std::copy(read->values.begin(), read->values.end(), values.begin());
+  *steps = read->steps;
+  MutexLock lock(&mu_);
+  if (pending_.has_value() && pending_->read == read) pending_.reset();
+  return absl::OkStatus();
+}
+
+absl::Status ProgramOptimizerState::Load(Loaded loaded, absl::Duration limit) {
+  const absl::Time deadline = clock_.Now() + limit;
+  return steps_.Explain(LoadUntil(loaded, deadline), deadline);
+}
+
+absl::Status ProgramOptimizerState::LoadUntil(const Loaded& loaded, absl::Time deadline) {
+  RETURN_IF_ERROR(CheckTable(loaded.table, loaded.array, loaded.values->size()));
+  if (job_.consistency().mode() != v1::ConsistencySpec::BSP) {
+    return absl::FailedPreconditionError(
+        "under SSP and async load the optimizer's state before the start: another worker's update "
+        "may have come before");
+  }
+  RETURN_IF_ERROR(CheckIsFirstStep());
+  ASSIGN_OR_RETURN(const ProgramSteps::StoreLease store, steps_.LeaseStore());
+  if (store == nullptr) return absl::FailedPreconditionError("all steps are done");
+  RETURN_IF_ERROR(WaitFor(LayerOf(loaded.table), *store, deadline));
+  {
+    MutexLock lock(&mu_);
+    if (!sends_) return absl::OkStatus();
+    const bool goes_on = pending_.has_value() && pending_->is_load &&
+                         pending_->table == loaded.table && pending_->array == loaded.array;
+    if (!goes_on) {
+      pending_ = {loaded.table, loaded.array, /*is_load=*/true, nullptr};
+      store->PushOptimizerState(loaded.table, loaded.array, loaded.steps, loaded.values);
+    }
+  }
+  RETURN_IF_ERROR(WaitFor(LayerOf(loaded.table), *store, deadline));
+  MutexLock lock(&mu_);
+  pending_.reset();
+  return absl::OkStatus();
+}
+
+absl::Status ProgramOptimizerState::CheckIsFirstStep() const {
+  Step first_step;
+  {
+    MutexLock lock(&mu_);
+    first_step = first_step_;
+  }
+  bool is_first = steps_.current() == first_step;
+  for (size_t part = 0; part < parts_; ++part) is_first = is_first && !steps_.IsPushed(part);
+  if (is_first) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "load the optimizer's state before the first gradient is pushed");
+}
+
+absl::Status ProgramOptimizerState::WaitFor(int layer, ParameterStore& store, absl::Time deadline) {
+  const absl::StatusOr<bool> is_free = store.WaitForLayerFor(layer, deadline - clock_.Now());
+  if (!is_free.ok()) return steps_.Lose(is_free.status());
+  return *is_free ? absl::OkStatus() : absl::DeadlineExceededError("values are on their way");
+}
+
+}  // namespace capstan

@@ -1,0 +1,171 @@
+"""The state of the servers' optimizers in torch's form: out by state_dict, in by load_state_dict."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any, Callable, Mapping, Optional, Protocol, Sequence
+
+import torch
+
+from capstan._errors import InvalidArgument, WrongOrder
+from capstan._optimizers import SGD, Adagrad, Adam, Lion, Optimizer, RMSprop
+from capstan._table import Table
+from capstan._torch_optimizers import expect_unchanged, fixed_settings, replace_methods
+
+
+class Trained(Protocol):
+    """A parameter, its table and the index of its parameter group."""
+
+    name: str
+    group: int
+    tensor: torch.Tensor
+    table: Table
+
+
+def state_names(optimizer: Optimizer) -> list[str]:
+    """torch's names of the arrays that the servers' optimizer keeps, in the order of the servers."""
+    if isinstance(optimizer, SGD):
+        return ["momentum_buffer"] if optimizer.momentum else []
+    if isinstance(optimizer, Adagrad):
+        return ["sum"]
+    if isinstance(optimizer, Adam):
+        return ["exp_avg", "exp_avg_sq"] + ["max_exp_avg_sq"] * optimizer.amsgrad
+    if isinstance(optimizer, RMSprop):
+        return (["square_avg"] + ["grad_avg"] * optimizer.centered
+                + ["momentum_buffer"] * (optimizer.momentum > 0))
+    assert isinstance(optimizer, Lion)
+    return ["exp_avg"]
+
+
+def _counts_steps(optimizer: Optimizer) -> bool:
+    return not isinstance(optimizer, (SGD, Lion))
+
+
+class OptimizerState:
+    """The state of an attached optimizer. It stays on the servers until a program asks for it.
+
+    After take_over the optimizer's state_dict and load_state_dict go here, until `release`.
+    """
+
+    def __init__(self, optimizer: torch.optim.Optimizer, optimizers: list[Optimizer],
+                 trained: Sequence[Trained]) -> None:
+        self._optimizer = optimizer
+        self._optimizers = optimizers  # of the servers, by parameter group
+        self._trained = trained
+        self.settings = [fixed_settings(group) for group in optimizer.param_groups]
+        self._may_load = True
+        self._release: Optional[Callable[[], None]] = None
+
+    def load(self) -> None:
+        """Lets the servers begin with the optimizer's state. What has none begins anew.
+
+        Raises InvalidArgument if it is not what the servers' optimizer keeps.
+        """
+        for one in self._trained:
+            of_one = self._optimizer.state.get(one.tensor)
+            if of_one is not None and any(_has_history(value) for value in of_one.values()):
+                _load_one(one, self._optimizers[one.group], of_one)
+
+    def end_loading(self) -> None:
+        """A gradient leaves."""
+        self._may_load = False
+
+    def take_over(self) -> None:
+        """The servers have the state."""
+        self._optimizer.state.clear()
+        weak = weakref.ref(self)
+
+        def load_state_dict(loaded: dict[str, Any]) -> None:
+            _alive(weak).load_state_dict(loaded)
+
+        self._replace({"state_dict": self._reader(), "load_state_dict": load_state_dict})
+
+    def end(self, can_read: bool) -> None:
+        """All steps are done. The worker that evaluates can still read the state."""
+        self.release()
+        if can_read:
+            self._replace({"state_dict": self._reader()})
+
+    def _reader(self) -> Callable[[], dict[str, Any]]:
+        weak = weakref.ref(self)
+        return lambda: _alive(weak).state_dict()
+
+    def _replace(self, methods: dict[str, Callable[..., Any]]) -> None:
+        self._release = replace_methods(self._optimizer, methods)
+
+    def release(self) -> None:
+        """The optimizer is the program's alone again, and has no state."""
+        if self._release is not None:
+            self._release()
+            self._release = None
+
+    def state_dict(self) -> dict[str, Any]:
+        """As the optimizer's own, with the servers' state as float32 in the CPU's memory."""
+        optimizer = self._optimizer
+        if optimizer.state:  # it has trained alone after ct.finish
+            return type(optimizer).state_dict(optimizer)
+        for one in self._trained:
+            state = _pull_one(one, self._optimizers[one.group])
+            if state:
+                optimizer.state[one.tensor] = state
+        try:
+            return type(optimizer).state_dict(optimizer)
+        finally:
+            optimizer.state.clear()
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Loads settings and state, as of a DDP run. The servers take rank 0's state."""
+        if not self._may_load:
+            raise WrongOrder("expected optimizer.load_state_dict() before the first gradient; load "
+                             "it before ct.attach, or right after")
+        optimizer = self._optimizer
+        type(optimizer).load_state_dict(optimizer, state_dict)
+        try:
+            for group, settings in zip(optimizer.param_groups, self.settings):
+                expect_unchanged(group, settings)
+            self.load()
+        finally:
+            optimizer.state.clear()
+
+
+def _alive(weak: weakref.ref[OptimizerState]) -> OptimizerState:
+    state = weak()
+    if state is None:
+        raise WrongOrder("the trainer of this optimizer is gone, and with it the servers' state")
+    return state
+
+
+def _pull_one(one: Trained, optimizer: Optimizer) -> dict[str, torch.Tensor]:
+    """Empty: the optimizer keeps none, or has made no step."""
+    arrays: dict[str, torch.Tensor] = {}
+    steps = 0
+    for number, name in enumerate(state_names(optimizer)):
+        arrays[name] = array = torch.empty(one.tensor.shape, dtype=torch.float32)
+        steps = one.table.read_optimizer_state(number, array)
+    if not steps:
+        return {}
+    count = {"step": torch.tensor(float(steps))} if _counts_steps(optimizer) else {}
+    return {**count, **arrays}
+
+
+def _load_one(one: Trained, optimizer: Optimizer, state: Mapping[str, Any]) -> None:
+    names = state_names(optimizer)
+    expected = {*names, *(["step"] if _counts_steps(optimizer) else [])}
+    if not expected <= set(state):
+        raise InvalidArgument(
+            f"{one.name}: expected the optimizer's state as {', '.join(sorted(expected))}, got "
+            f"{', '.join(sorted(state))}; load that of a {type(optimizer).__name__} with the same "
+            "settings")
+    steps = int(state["step"]) if _counts_steps(optimizer) else 1
+    for number, name in enumerate(names):
+        array = state[name].detach().to("cpu", torch.float32).contiguous()
+        if array.shape != one.tensor.shape:
+            raise InvalidArgument(f"{one.name}: expected {name} of shape "
+                                  f"{tuple(one.tensor.shape)}, got {tuple(array.shape)}")
+        one.table.load_optimizer_state(number, array, steps)
+
+
+def _has_history(value: Any) -> bool:
+    if isinstance(value, torch.Tensor):
+        return bool(value.count_nonzero())
+    return bool(value)
