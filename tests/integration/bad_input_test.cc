@@ -128,8 +128,9 @@ TEST_F(BadInputTest, Flags) {
 }
 
 TEST_F(BadInputTest, FlagsThatCannotMatter) {
-  ExpectRunRefused(kWrongCommandLine, {"--optimizer=sgd", "--beta1=0.5", "--steps=1"},
-                   "--beta1: matters with --optimizer=adam or adamw or lion only, and the job has sgd");
+  ExpectRunRefused(
+      kWrongCommandLine, {"--optimizer=sgd", "--beta1=0.5", "--steps=1"},
+      "--beta1: matters with --optimizer=adam or adamw or lion only, and the job has sgd");
   const std::string job = Write("adam.textproto", "optimizer { type: ADAM learning_rate: 0.001 }");
   ExpectRefused(kWrongCommandLine, "server/capstan_coordinator", {"--job=" + job, "--momentum=0.5"},
                 "--momentum: matters with --optimizer=momentum or nesterov or rmsprop only");
