@@ -92,8 +92,8 @@ struct InitialValues {
   Payload values;  // float32
 };
 
-// From worker 0, before the slice's first update: an array of the optimizer's state, and the number
-// of updates that the optimizer is to count so far. A slice from a checkpoint keeps its own.
+// From worker 0: an array of the optimizer's state, and the number of updates that the optimizer is
+// to count so far. A slice that has been updated keeps its own.
 struct OptimizerState {
   uint32_t array = 0;
   uint64_t steps = 0;

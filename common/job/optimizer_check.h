@@ -23,6 +23,9 @@ absl::Status CheckNotNegative(absl::string_view field, double value);
 // below 1.
 absl::Status CheckFraction(absl::string_view field, double value);
 
+// beta2 of LION if it is not given.
+inline constexpr double kLionBeta2 = 0.99;
+
 // The optimizer of a dense table. The parameters that its type does not use are not looked at.
 absl::Status CheckDenseOptimizer(const v1::OptimizerSpec& spec);
 // Number of arrays of state, each as long as the table, that the optimizer of a dense table keeps.

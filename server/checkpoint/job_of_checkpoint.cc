@@ -15,6 +15,7 @@
 #include "common/job/field_text.h"
 #include "common/job/job_properties.h"
 #include "common/job/job_settings.h"
+#include "common/job/optimizer_check.h"
 
 namespace capstan {
 namespace {
@@ -84,12 +85,24 @@ void WriteOutCodecs(v1::CodecSpec& codec) {
             });
 }
 
+// What some optimizers have unless it is given (job.proto).
+void WriteOutOptimizer(v1::OptimizerSpec& optimizer) {
+  if (optimizer.type() == v1::OptimizerSpec::RMSPROP && !optimizer.has_momentum()) {
+    optimizer.set_momentum(0);
+  }
+  if (optimizer.type() == v1::OptimizerSpec::LION && !optimizer.has_beta2()) {
+    optimizer.set_beta2(kLionBeta2);
+  }
+}
+
 // A text for each difference that may not be.
 std::vector<std::string> Differences(v1::JobSpec of_checkpoint, v1::JobSpec of_job) {
   if (of_checkpoint.model().type() == of_job.model().type()) {
     WriteOutHidden(of_checkpoint);
     WriteOutHidden(of_job);
   }
+  WriteOutOptimizer(*of_checkpoint.mutable_optimizer());
+  WriteOutOptimizer(*of_job.mutable_optimizer());
   WriteOutCodecs(*of_checkpoint.mutable_codec());
   WriteOutCodecs(*of_job.mutable_codec());
   std::vector<std::string> differences;

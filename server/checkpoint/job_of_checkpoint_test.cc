@@ -196,6 +196,20 @@ TEST(JobOfCheckpointTest, AValueThatIsTheDefaultOrComesFromTheDataIsNoDifference
               HasSubstr("--hidden: expected 128,64, got 128. "));
 }
 
+TEST(JobOfCheckpointTest, WhatAnOptimizerHasUnlessItIsGivenIsCompared) {
+  for (const auto& [optimizer, given, default_value] :
+       {std::tuple("optimizer=lion", "beta2=0.999", "beta2=0.99"),
+        std::tuple("optimizer=rmsprop", "momentum=0.9", "momentum=0")}) {
+    v1::JobSpec before = JobOfCheckpoint();
+    Set(optimizer, &before);
+    v1::JobSpec now = before;
+    Set(default_value, &now);
+    EXPECT_TRUE(Check(before, now).ok()) << Check(before, now);
+    Set(given, &now);
+    EXPECT_TRUE(absl::IsInvalidArgument(Check(before, now))) << optimizer;
+  }
+}
+
 // A new field has to be put into one of the lists.
 TEST(JobOfCheckpointTest, EverySettingIsInOneOfTheseTests) {
   std::multiset<std::string> tested, all;

@@ -2,6 +2,7 @@
 
 #include <xxhash.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -29,6 +30,8 @@ constexpr size_t kPrefixBytes = 16;
 constexpr size_t kHashBytes = 8;
 // Most arrays that an optimizer keeps for one slice.
 constexpr uint32_t kMostArrays = 16;
+// Most updates of a slice.
+constexpr uint64_t kMostUpdates = uint64_t{1} << 62;
 // Most floats of an optimizer's state in a row.
 constexpr uint32_t kMostRowState = 4 * kMostRowDim;
 
@@ -246,6 +249,8 @@ void ReadSlice(Reader& reader, bool has_steps, SliceSnapshot& slice) {
   slice.key.slice = SliceIndex(reader.Take<uint32_t>());
   slice.version = reader.Take<uint64_t>();
   slice.optimizer_steps = has_steps ? reader.Take<uint64_t>() : slice.version;
+  if (has_steps && slice.optimizer_steps == slice.version) reader.Refuse();
+  if (std::max(slice.version, slice.optimizer_steps) > kMostUpdates) reader.Refuse();
   slice.min_step = reader.TakeStep();
   slice.largest_step = reader.TakeStep();
   slice.optimizer_state.resize(reader.TakeCount(/*least_bytes=*/1, kMostArrays));

@@ -205,6 +205,9 @@ TEST(ShardBlocksTest, WhatContradictsItselfIsRefused) {
   ShardSnapshot many = Example();
   many.slices[0].optimizer_state.resize(17);
   expect(EncodeShardBlocks(many), "contents as long as");
+  ShardSnapshot steps = Example();
+  steps.slices[0].optimizer_steps = (uint64_t{1} << 62) + 1;
+  expect(EncodeShardBlocks(steps), "contents as long as");
   ShardSnapshot rate = Example();
   for (const double impossible : {-0.5, HUGE_VAL, std::nan("")}) {
     rate.slices[0].kept[0].learning_rate = impossible;

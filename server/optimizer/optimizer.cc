@@ -97,7 +97,7 @@ RmspropRule<kIsCentered, kHasMomentum> MakeRmsprop(const Spec& spec,
   return rule;
 }
 
-double LionBeta2(const Spec& spec) { return spec.has_beta2() ? spec.beta2() : 0.99; }
+double LionBeta2(const Spec& spec) { return spec.has_beta2() ? spec.beta2() : kLionBeta2; }
 
 LionRule MakeLion(const Spec& spec, const Application& application) {
   LionRule rule;

@@ -177,14 +177,9 @@ absl::StatusOr<Payload> Slice::OptimizerArray(uint32_t /*array*/) const {
 }
 
 ExchangeReply Slice::TakeOptimizerState(const OptimizerState& state) {
-  absl::Status status;
-  if (version() > 0 && !is_restored_) {
-    status = absl::FailedPreconditionError(absl::StrCat(
-        name_, ": expected the optimizer's state before the first update, got it after ", version(),
-        "; load it before the first step"));
-  } else if (!is_restored_) {
-    status = LoadOptimizerState(state);
-  }
+  // Otherwise the slice has been updated: it comes from a checkpoint, or the worker took the place
+  // of a lost one.
+  absl::Status status = version() == 0 ? LoadOptimizerState(state) : absl::OkStatus();
   return status.ok() ? MakeReply(/*learning_rate_divisor=*/0) : ErrorReply(std::move(status));
 }
 
@@ -411,7 +406,6 @@ SliceSnapshot Slice::Snapshot() const {
 }
 
 absl::Status Slice::Restore(const SliceSnapshot& snapshot) {
-  is_restored_ = true;
   largest_step_ = snapshot.largest_step;
   steps_.Restore(snapshot.workers, snapshot.min_step);
   own_.Restore(snapshot.own);

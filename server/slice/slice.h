@@ -93,8 +93,7 @@ class Slice {
   // longer admits the push or pull, or not yet; or worker 0 has not sent the initial values yet (a
   // push), or was lost before (a pull). UNAVAILABLE: the push's step is held back. An exchange of
   // own state, of the optimizer's or of initial values is answered at once: INVALID_ARGUMENT if
-  // they have a wrong length, or are not finite where they must be; FAILED_PRECONDITION for the
-  // optimizer's state after the first update; RESOURCE_EXHAUSTED.
+  // they have a wrong length, or are not finite where they must be; RESOURCE_EXHAUSTED.
   void Exchange(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback done,
                 ReleasedReplies* released);
 
@@ -223,7 +222,6 @@ class Slice {
   WorkerCounter& non_finite_pushes_;
 
   bool awaits_initial_;
-  bool is_restored_ = false;
   std::shared_ptr<const ConsistencySchedule> schedule_;
   Step largest_step_;                   // of all exchanges so far
   std::optional<Step> held_from_;       // HoldBack's step; none: nothing is held back

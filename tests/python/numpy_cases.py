@@ -329,11 +329,15 @@ def optimizer_state(job: Job, rank: int) -> None:
         values -= (0.1 * first / (1 - 0.9**steps)
                    / (numpy.sqrt(second / (1 - 0.999**steps)) + 1e-8))
         for number, array in enumerate((first, second)):
+            wide = numpy.zeros((3, 2))
+            expect(w.read_optimizer_state(number, wide[:, 1]) == steps, f"expected {steps} steps")
+            expect(numpy.allclose(wide[:, 1], array, rtol=1e-5), f"step {step}: {wide}")
             expect(w.read_optimizer_state(number, into) == steps, f"expected {steps} steps")
             expect(numpy.allclose(into, array, rtol=1e-5), f"step {step}: {into}, not {array}")
         expect(numpy.allclose(w.values, values, rtol=1e-5), f"step {step}: {w.values}")
     expect_raises(capstan.WrongOrder, "before the first gradient",
                   lambda: w.load_optimizer_state(0, into, 1))
+    expect_raises(capstan.InvalidArgument, "got list", lambda: w.read_optimizer_state(0, [0.0] * 3))
     if job.finish():
         expect(w.read_optimizer_state(1, into) == steps, "expected the final state, too")
         job.report()

@@ -99,6 +99,21 @@ class OptimizersTest(unittest.TestCase):
         with self.assertRaisesRegex(capstan.WrongOrder, "before the first gradient"):
             state.load_state_dict({})
 
+    def test_an_interrupted_read_of_the_state_leaves_nothing(self) -> None:
+        model = nn.Linear(2, 1)
+        adam = torch.optim.Adam(model.parameters(), lr=1.0)
+        trained = [mock.Mock(tensor=tensor, group=0) for tensor in model.parameters()]
+        for one in trained:
+            one.table.read_optimizer_state.return_value = 1
+        state = OptimizerState(adam, server_optimizers(adam), trained)
+        trained[1].table.read_optimizer_state.side_effect = KeyboardInterrupt
+        with self.assertRaises(KeyboardInterrupt):
+            state.state_dict()
+        self.assertFalse(adam.state)
+        trained[1].table.read_optimizer_state.side_effect = None
+        self.assertEqual(len(state.state_dict()["state"]), 2)
+        self.assertFalse(adam.state)
+
     def test_only_the_learning_rate_may_change(self) -> None:
         (group,) = torch.optim.Adam([nn.Parameter(torch.zeros(1))], lr=1.0).param_groups
         settings = fixed_settings(group)

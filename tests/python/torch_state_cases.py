@@ -75,7 +75,8 @@ def saves(job: Job, rank: int, optimizer: str, path: str) -> None:
     attached = OPTIMIZERS[optimizer](model)
     scheduler = _scheduler(attached)
     trainer = ct.Trainer(model, attached, job)
-    expect(attached.state_dict()["state"] == {}, "expected no state before the first step")
+    fresh = OPTIMIZERS[optimizer](seeded(Mlp)).state_dict()["state"]
+    _expect_same_state(attached.state_dict()["state"], fresh, tolerance=0)
     _train(trainer, model, rank, scheduler, 0, FIRST_STEPS)
     saved = _saved(model, attached, scheduler)
     _expect_same_state(saved["optimizer"]["state"], plain.state_dict()["state"], tolerance=1e-5)
@@ -88,7 +89,7 @@ def saves(job: Job, rank: int, optimizer: str, path: str) -> None:
                            tolerance=1e-5)
         torch.save(_saved(model, attached, scheduler), f"{path}.final")
         job.report()
-    expect(attached.state_dict()["state"] == {}, "expected the optimizer to begin anew")
+    _expect_same_state(attached.state_dict()["state"], fresh, tolerance=0)  # alone, and anew
 
 
 def goes_on(job: Job, rank: int, optimizer: str, path: str, loads_after: bool) -> None:
@@ -110,11 +111,20 @@ def goes_on(job: Job, rank: int, optimizer: str, path: str, loads_after: bool) -
     model.load_state_dict(saved["model"])
     attached = OPTIMIZERS[optimizer](model)
     scheduler = _scheduler(attached)
-    if not loads_after:
-        attached.load_state_dict(saved["optimizer"])
+    # What is loaded last counts.
+    attached.load_state_dict(saved["optimizer"])
+    if loads_after:
+        model.loss(joined_batch(0)).backward()
+        attached.step()
+        model.load_state_dict(saved["model"])
     trainer = ct.Trainer(model, attached, job)
     if loads_after:
-        attached.load_state_dict(saved["optimizer"])
+        attached.load_state_dict(OPTIMIZERS[optimizer](seeded(Mlp)).state_dict())
+        if rank == 0:
+            _expect_same_state(attached.state_dict()["state"],
+                               OPTIMIZERS[optimizer](seeded(Mlp)).state_dict()["state"],
+                               tolerance=0)
+        attached.load_state_dict(state_dict=saved["optimizer"])
     scheduler.load_state_dict(saved["scheduler"])
     expect(not attached.state, "expected the state on the servers alone")
     if rank == 0 or not loads_after:  # rank 0's state counts, and is on its way

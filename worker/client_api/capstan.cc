@@ -49,7 +49,7 @@ absl::Duration LimitOf(int64_t timeout_ms) {
 
 absl::StatusOr<TableId> IdOf(int32_t table) {
   if (table >= 0) return TableId(static_cast<uint32_t>(table));
-  return absl::InvalidArgumentError(absl::StrCat("table: expected a sparse one, got ", table));
+  return absl::InvalidArgumentError(absl::StrCat("table: expected one from 0 on, got ", table));
 }
 
 // `count` items at `items`. INVALID_ARGUMENT: there are some, and no items.

@@ -325,10 +325,11 @@ CAPSTAN_EXPORT capstan_status capstan_read_optimizer_state(capstan_job* job, int
                                                            size_t count, int64_t* steps,
                                                            int64_t timeout_ms);
 
-/* Begins with this array, which is copied, and with this count. From capstan_add_table on until the
- * first push; after capstan_start under BSP only. Worker 0's count. A job that goes on from a
- * checkpoint takes none. CAPSTAN_INVALID_ARGUMENT as above, or a number is NaN or infinite, or
- * `steps` below 0. CAPSTAN_WRONG_ORDER: it is too late. */
+/* Begins with this array, which is copied, and with this count, the same for all arrays of a table.
+ * From capstan_add_table on until the first push; after capstan_start under BSP only. Worker 0's
+ * count. A job that goes on from a checkpoint takes none. CAPSTAN_INVALID_ARGUMENT as above, or a
+ * number is NaN or infinite, or `steps` below 0. CAPSTAN_WRONG_ORDER: it is too late, or may be:
+ * under SSP and async the table's initial values have to come from worker 0, without --initial. */
 CAPSTAN_EXPORT capstan_status capstan_load_optimizer_state(capstan_job* job, int32_t table,
                                                            int32_t array, const float* values,
                                                            size_t count, int64_t steps,

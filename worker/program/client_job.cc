@@ -2,6 +2,7 @@
 
 #include <signal.h>
 
+#include <algorithm>
 #include <functional>
 #include <utility>
 
@@ -128,8 +129,17 @@ absl::Status ClientJob::LoadOptimizerState(ProgramOptimizerState::Loaded loaded,
         return absl::InvalidArgumentError(absl::StrCat("table: expected one below ", tables_.size(),
                                                        ", got ", loaded.table.value()));
       }
-      RETURN_IF_ERROR(ProgramOptimizerState::Check(tables_[loaded.table.value()], job_,
-                                                   loaded.array, loaded.values->size()));
+      const v1::TableSpec& table = tables_[loaded.table.value()];
+      RETURN_IF_ERROR(
+          ProgramOptimizerState::Check(table, job_, loaded.array, loaded.values->size()));
+      RETURN_IF_ERROR(ProgramOptimizerState::CheckComesFirst(table, job_));
+      // The latest one counts.
+      loaded_.erase(std::remove_if(loaded_.begin(), loaded_.end(),
+                                   [&loaded](const ProgramOptimizerState::Loaded& earlier) {
+                                     return earlier.table == loaded.table &&
+                                            earlier.array == loaded.array;
+                                   }),
+                    loaded_.end());
       loaded_.push_back(std::move(loaded));
       return absl::OkStatus();
     }

@@ -26,7 +26,8 @@ ProgramEngine::ProgramEngine(Options options)
       steps_(options_.clock, layer_count_ + options_.tables.size(), options_.steps),
       rows_(options_.clock, &options_.tables, &steps_, layer_count_),
       optimizer_state_(options_.clock, &options_.tables, options_.job, &steps_,
-                       layer_count_ + options_.tables.size()) {}
+                       layer_count_ + options_.tables.size()),
+      loaded_(std::move(options_.loaded)) {}
 
 absl::Status ProgramEngine::CheckLayer(int layer) const {
   if (layer >= 0 && layer < layer_count_) return absl::OkStatus();
@@ -130,13 +131,12 @@ void ProgramEngine::BeginTraining(Step first_step, bool sets_initial_values,
     values_.assign(store.values().begin(), store.values().end());
     gradients_.assign(store.gradients().begin(), store.gradients().end());
   }
+  // Before the initial values: no push is admitted until these are there. And before the program
+  // may load more.
+  absl::Status status =
+      optimizer_state_.Begin(first_step, sets_initial_values, std::exchange(loaded_, {}), store);
   steps_.BeginTraining(first_step, store);
-  // Before the initial values: no push is admitted until these are there.
-  if (absl::Status status =
-          optimizer_state_.Begin(first_step, sets_initial_values, options_.loaded, store);
-      !status.ok()) {
-    return steps_.Fail(std::move(status));
-  }
+  if (!status.ok()) return steps_.Fail(std::move(status));
   for (uint32_t id = 0; sets_initial_values && id < options_.tables.size(); ++id) {
     if (!options_.tables[id].initial_from_worker()) continue;
     if (options_.initial[id].empty()) {

@@ -94,12 +94,14 @@ class ProgramEngine : public Engine {
   absl::Status PushUntil(int layer, bool has_gradient, absl::Time deadline);
   void Send(int layer, bool has_gradient, const ProgramSteps::TakenPush& push);
 
-  const Options options_;
+  Options options_;
   const int layer_count_;
   // The parts of a step are its layers, and then by table the rows of sparse tables.
   ProgramSteps steps_;
   ProgramRows rows_;
   ProgramOptimizerState optimizer_state_;
+
+  std::vector<ProgramOptimizerState::Loaded> loaded_;  // until BeginTraining
 
   // Set by BeginTraining.
   mutable Mutex mu_;

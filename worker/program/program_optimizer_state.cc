@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/algorithm/container.h"
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/job/optimizer_check.h"
@@ -46,6 +47,19 @@ absl::Status ProgramOptimizerState::CheckLoaded(absl::Span<const float> values, 
   return absl::InvalidArgumentError("values: expected finite numbers, got a NaN or an infinity");
 }
 
+absl::Status ProgramOptimizerState::CheckComesFirst(const v1::TableSpec& table,
+                                                    const v1::JobSpec& job) {
+  const bool awaits_initial = table.initial_from_worker() && job.initial().empty();
+  if (job.consistency().mode() == v1::ConsistencySpec::BSP || awaits_initial) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(absl::StrCat(
+      "table ", table.name(),
+      ": under SSP and async expected initial values from worker 0, in a job "
+      "without --initial, for a state of the optimizer to begin with: another worker's update may "
+      "come before"));
+}
+
 absl::Status ProgramOptimizerState::CheckTable(TableId table, uint32_t array, size_t count) const {
   if (table.value() < tables_.size()) return Check(tables_[table.value()], job_, array, count);
   return absl::InvalidArgumentError(
@@ -57,9 +71,9 @@ absl::Status ProgramOptimizerState::Begin(Step first_step, bool sends, std::vect
   {
     MutexLock lock(&mu_);
     first_step_ = first_step;
-    sends_ = sends;
+    sends_ = sends && first_step == Step(0);
+    if (!sends_ || loaded.empty()) return absl::OkStatus();
   }
-  if (!sends || loaded.empty()) return absl::OkStatus();
   for (const Loaded& one : loaded) {
     store.PushOptimizerState(one.table, one.array, one.steps, one.values);
   }
@@ -82,13 +96,18 @@ absl::Status ProgramOptimizerState::ReadUntil(TableId table, uint32_t array,
   std::shared_ptr<OptimizerArray> read;
   {
     MutexLock lock(&mu_);
-    const bool goes_on = pending_.has_value() && !pending_->is_load && pending_->table == table &&
-                         pending_->array == array;
+    const Step step = steps_.current();
+    const bool goes_on = pending_.has_value() && pending_->read != nullptr &&
+                         pending_->table == table && pending_->array == array &&
+                         pending_->step == step;
     if (!goes_on) {
       read = std::make_shared<OptimizerArray>();
       read->values.resize(values.size());
-      pending_ = {table, array, /*is_load=*/false, read};
+      // After an exception nobody can complete the pull.
+      absl::Cleanup fail = [this] { steps_.FailHalfSent(); };
       store->PullOptimizerState(table, array, read);
+      std::move(fail).Cancel();
+      pending_ = {table, array, step, read, Loaded()};
     } else {
       read = pending_->read;
     }
@@ -120,11 +139,15 @@ absl::Status ProgramOptimizerState::LoadUntil(const Loaded& loaded, absl::Time d
   {
     MutexLock lock(&mu_);
     if (!sends_) return absl::OkStatus();
-    const bool goes_on = pending_.has_value() && pending_->is_load &&
-                         pending_->table == loaded.table && pending_->array == loaded.array;
+    const bool goes_on = pending_.has_value() && pending_->read == nullptr &&
+                         pending_->table == loaded.table && pending_->array == loaded.array &&
+                         pending_->loaded.steps == loaded.steps &&
+                         *pending_->loaded.values == *loaded.values;
     if (!goes_on) {
-      pending_ = {loaded.table, loaded.array, /*is_load=*/true, nullptr};
+      absl::Cleanup fail = [this] { steps_.FailHalfSent(); };
       store->PushOptimizerState(loaded.table, loaded.array, loaded.steps, loaded.values);
+      std::move(fail).Cancel();
+      pending_ = {loaded.table, loaded.array, Step(0), nullptr, loaded};
     }
   }
   RETURN_IF_ERROR(WaitFor(LayerOf(loaded.table), *store, deadline));

@@ -46,7 +46,11 @@ class ProgramOptimizerState {
                             size_t count);
   static absl::Status CheckLoaded(absl::Span<const float> values, int64_t steps);
 
-  // Sends what was loaded before the training, if `sends`: the worker is the first, and the job
+  // FAILED_PRECONDITION if another worker's update may come before a state that is loaded before
+  // the start.
+  static absl::Status CheckComesFirst(const v1::TableSpec& table, const v1::JobSpec& job);
+
+  // Before the training: sends what was loaded, if `sends`: the worker is the first, and the job
   // does not go on from a checkpoint. Waits for the answers.
   absl::Status Begin(Step first_step, bool sends, std::vector<Loaded> loaded,
                      ParameterStore& store);
@@ -60,12 +64,13 @@ class ProgramOptimizerState {
   absl::Status Load(Loaded loaded, absl::Duration limit);
 
  private:
-  // An exchange of the latest call.
+  // What the latest call has sent and awaits: a pull at `step`, or a load.
   struct Pending {
     TableId table;
     uint32_t array = 0;
-    bool is_load = false;
-    std::shared_ptr<OptimizerArray> read;
+    Step step;
+    std::shared_ptr<OptimizerArray> read;  // null: a load
+    Loaded loaded;
   };
 
   absl::Status CheckTable(TableId table, uint32_t array, size_t count) const;

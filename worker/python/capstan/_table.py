@@ -151,22 +151,34 @@ class Table:
         return int(self._job.library.capstan_optimizer_arrays(self._job.pointer(), self._index))
 
     def read_optimizer_state(self, array: int, into: Any) -> int:
-        """Waits for the values, and copies the array that belongs to them into a float32 tensor in
-        the CPU's memory. Returns the number of steps that the optimizer has counted.
+        """Waits for the values, and copies the array that belongs to them into an array of NumPy, or
+        into a float32 tensor in the CPU's memory. Returns the number of steps that the optimizer has
+        counted.
 
         In BSP, between two steps, it belongs exactly to `values`. In SSP and async it is as new as
         the servers'. After the last step only the worker that evaluates has it, before Job.report.
         """
+        if hasattr(into, "__array_interface__"):
+            buffer = (ctypes.c_float * math.prod(self.shape))()
+            steps = self._read_state(array, ctypes.addressof(buffer), len(buffer))
+            into[...] = self._array(buffer).reshape(into.shape)
+            return steps
+        if not (hasattr(into, "data_ptr") or hasattr(into, "__dlpack__")):
+            raise _errors.InvalidArgument(f"table {self.name}: expected an array or a tensor for the "
+                                          f"optimizer's state, got {type(into).__name__}")
         memory = self._state_of(into)
+        return self._read_state(array, memory.pointer, memory.size)
+
+    def _read_state(self, array: int, address: int, count: int) -> int:
         steps = ctypes.c_int64()
         self._job.wait_for(self._job.library.capstan_read_optimizer_state, self._index, array,
-                           memory.pointer, memory.size, steps)
+                           address, count, steps)
         return steps.value
 
     def load_optimizer_state(self, array: int, values: Any, steps: int) -> None:
-        """The servers begin with this array, and count on from `steps`. Worker 0's counts. A job
-        that goes on from a checkpoint takes none. Before the first push; after Job.start in BSP
-        only."""
+        """The servers begin with this array, and count on from `steps`, the same for all arrays of
+        the table. Worker 0's counts. A job that goes on from a checkpoint takes none. Before the
+        first push; after Job.start in BSP only."""
         memory = self._state_of(values)
         self._job.wait_for(self._job.library.capstan_load_optimizer_state, self._index, array,
                            memory.pointer, memory.size, steps)

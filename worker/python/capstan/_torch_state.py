@@ -49,11 +49,12 @@ class OptimizerState:
 
     def __init__(self, optimizer: torch.optim.Optimizer, optimizers: list[Optimizer],
                  trained: Sequence[Trained]) -> None:
+        self.settings = [fixed_settings(group) for group in optimizer.param_groups]
         self._optimizer = optimizer
         self._optimizers = optimizers  # of the servers, by parameter group
         self._trained = trained
-        self.settings = [fixed_settings(group) for group in optimizer.param_groups]
         self._may_load = True
+        self._is_over = False  # all steps are done
         self._release: Optional[Callable[[], None]] = None
 
     def load(self) -> None:
@@ -62,9 +63,9 @@ class OptimizerState:
         Raises InvalidArgument if it is not what the servers' optimizer keeps.
         """
         for one in self._trained:
-            of_one = self._optimizer.state.get(one.tensor)
-            if of_one is not None and any(_has_history(value) for value in of_one.values()):
-                _load_one(one, self._optimizers[one.group], of_one)
+            state = self._optimizer.state.get(one.tensor) or {}
+            if _has_history(state, self._optimizers[one.group]):
+                _load_one(one, self._optimizers[one.group], state)
 
     def end_loading(self) -> None:
         """A gradient leaves."""
@@ -75,14 +76,15 @@ class OptimizerState:
         self._optimizer.state.clear()
         weak = weakref.ref(self)
 
-        def load_state_dict(loaded: dict[str, Any]) -> None:
-            _alive(weak).load_state_dict(loaded)
+        def load_state_dict(state_dict: dict[str, Any]) -> None:
+            _alive(weak).load_state_dict(state_dict)
 
         self._replace({"state_dict": self._reader(), "load_state_dict": load_state_dict})
 
     def end(self, can_read: bool) -> None:
         """All steps are done. The worker that evaluates can still read the state."""
         self.release()
+        self._is_over = True
         if can_read:
             self._replace({"state_dict": self._reader()})
 
@@ -94,24 +96,32 @@ class OptimizerState:
         self._release = replace_methods(self._optimizer, methods)
 
     def release(self) -> None:
-        """The optimizer is the program's alone again, and has no state."""
-        if self._release is not None:
-            self._release()
-            self._release = None
+        """The optimizer is the program's alone again, as if it were made anew."""
+        if self._release is None:
+            return
+        self._release()
+        self._release = None
+        if not self._is_over and isinstance(self._optimizer, torch.optim.Adagrad):
+            for one in self._trained:  # it makes its state when it is made
+                self._optimizer.state[one.tensor] = {"step": torch.tensor(0.0),
+                                                     "sum": torch.zeros_like(one.tensor)}
 
     def state_dict(self) -> dict[str, Any]:
         """As the optimizer's own, with the servers' state as float32 in the CPU's memory."""
         optimizer = self._optimizer
-        if optimizer.state:  # it has trained alone after ct.finish
-            return type(optimizer).state_dict(optimizer)
-        for one in self._trained:
-            state = _pull_one(one, self._optimizers[one.group])
-            if state:
-                optimizer.state[one.tensor] = state
+        before = dict(optimizer.state)
+        if self._is_over and any(state.get("step", 1) for state in before.values()):
+            return type(optimizer).state_dict(optimizer)  # it has trained alone since
         try:
+            for one in self._trained:
+                state = _pull_one(one, self._optimizers[one.group])
+                optimizer.state.pop(one.tensor, None)
+                if state:
+                    optimizer.state[one.tensor] = state
             return type(optimizer).state_dict(optimizer)
         finally:
             optimizer.state.clear()
+            optimizer.state.update(before)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Loads settings and state, as of a DDP run. The servers take rank 0's state."""
@@ -119,13 +129,18 @@ class OptimizerState:
             raise WrongOrder("expected optimizer.load_state_dict() before the first gradient; load "
                              "it before ct.attach, or right after")
         optimizer = self._optimizer
-        type(optimizer).load_state_dict(optimizer, state_dict)
-        try:
-            for group, settings in zip(optimizer.param_groups, self.settings):
-                expect_unchanged(group, settings)
-            self.load()
-        finally:
-            optimizer.state.clear()
+        groups = state_dict["param_groups"]
+        for group, settings in zip(groups, self.settings):
+            expect_unchanged({**settings, **group}, settings)
+        # The arrays go to the servers as they are. torch would bring them to the parameters' type.
+        type(optimizer).load_state_dict(optimizer, {**state_dict, "state": {}})
+        index_of = {id(tensor): index
+                    for saved, group in zip(groups, optimizer.param_groups)
+                    for index, tensor in zip(saved["params"], group["params"])}
+        for one in self._trained:
+            kind = self._optimizers[one.group]
+            state = state_dict["state"].get(index_of[id(one.tensor)]) or {}
+            _load_one(one, kind, state if _has_history(state, kind) else _fresh(one, kind))
 
 
 def _alive(weak: weakref.ref[OptimizerState]) -> OptimizerState:
@@ -142,7 +157,7 @@ def _pull_one(one: Trained, optimizer: Optimizer) -> dict[str, torch.Tensor]:
     for number, name in enumerate(state_names(optimizer)):
         arrays[name] = array = torch.empty(one.tensor.shape, dtype=torch.float32)
         steps = one.table.read_optimizer_state(number, array)
-    if not steps:
+    if not steps and not isinstance(optimizer, Adagrad):
         return {}
     count = {"step": torch.tensor(float(steps))} if _counts_steps(optimizer) else {}
     return {**count, **arrays}
@@ -156,7 +171,8 @@ def _load_one(one: Trained, optimizer: Optimizer, state: Mapping[str, Any]) -> N
             f"{one.name}: expected the optimizer's state as {', '.join(sorted(expected))}, got "
             f"{', '.join(sorted(state))}; load that of a {type(optimizer).__name__} with the same "
             "settings")
-    steps = int(state["step"]) if _counts_steps(optimizer) else 1
+    # torch counts no steps of the others. It matters whether there was one.
+    steps = int(state.get("step", 1))
     for number, name in enumerate(names):
         array = state[name].detach().to("cpu", torch.float32).contiguous()
         if array.shape != one.tensor.shape:
@@ -165,7 +181,14 @@ def _load_one(one: Trained, optimizer: Optimizer, state: Mapping[str, Any]) -> N
         one.table.load_optimizer_state(number, array, steps)
 
 
-def _has_history(value: Any) -> bool:
-    if isinstance(value, torch.Tensor):
-        return bool(value.count_nonzero())
-    return bool(value)
+def _has_history(state: Mapping[str, Any], optimizer: Optimizer) -> bool:
+    """Whether the optimizer has made a step with it. torch notes None for a momentum without one."""
+    if _counts_steps(optimizer):
+        return bool(state.get("step", any(value is not None for value in state.values())))
+    return any(value is not None for value in state.values())
+
+
+def _fresh(one: Trained, optimizer: Optimizer) -> dict[str, Any]:
+    """The state before the first step."""
+    zeros = {name: torch.zeros(one.tensor.shape) for name in state_names(optimizer)}
+    return {**zeros, "step": 0}
