@@ -35,7 +35,8 @@ TEST(ExchangeRequestTest, HalvesArePartsOfAStepAlone) {
   EXPECT_EQ(GradientOf(rows), nullptr);
   for (const ExchangeRequest& other :
        {RequestFor(DenseStep()), RequestFor(RowStep()), RequestFor(WorkerState()),
-        RequestFor(WorkerStatePull()), RequestFor(InitialValues()), RequestFor(Probe())}) {
+        RequestFor(WorkerStatePull()), RequestFor(InitialValues()), RequestFor(OptimizerState()),
+        RequestFor(OptimizerStatePull()), RequestFor(Probe())}) {
     EXPECT_EQ(IsStep(other), other.purpose.index() < 2);
     EXPECT_EQ(PushOf(other), nullptr);
     EXPECT_EQ(PullOf(other), nullptr);
@@ -50,6 +51,7 @@ TEST(ExchangeRequestTest, ItsPayloadsAreEverythingThatItBrings) {
                          KeyList{1, 9, Bytes(2)}, KeyList{1, 9, Bytes(1)}}),
       RequestFor(WorkerState{1, Bytes(7)}),
       RequestFor(InitialValues{Bytes(7)}),
+      RequestFor(OptimizerState{1, 2, Bytes(7)}),
       RequestFor(Probe{Bytes(7)}),
   };
   for (ExchangeRequest request : requests) {
@@ -59,6 +61,22 @@ TEST(ExchangeRequestTest, ItsPayloadsAreEverythingThatItBrings) {
   }
   EXPECT_EQ(PayloadBytes(RequestFor(DenseStep{StepPush{Step(8)}, StepPull{Step(9)}})), 0u);
   EXPECT_EQ(PayloadBytes(RequestFor(WorkerStatePull())), 0u);
+}
+
+TEST(ExchangeRequestTest, StateIsTheWorkersOrTheOptimizers) {
+  for (const ExchangeRequest& pull :
+       {RequestFor(WorkerStatePull()), RequestFor(OptimizerStatePull())}) {
+    EXPECT_TRUE(MovesState(pull));
+    EXPECT_TRUE(PullsState(pull));
+  }
+  for (const ExchangeRequest& push : {RequestFor(WorkerState()), RequestFor(OptimizerState())}) {
+    EXPECT_TRUE(MovesState(push));
+    EXPECT_FALSE(PullsState(push));
+  }
+  for (const ExchangeRequest& other : {RequestFor(DenseStep()), RequestFor(RowStep()),
+                                       RequestFor(InitialValues()), RequestFor(Probe())}) {
+    EXPECT_FALSE(MovesState(other));
+  }
 }
 
 TEST(ExchangeRequestTest, APullAloneHasNothingOfThePush) {
@@ -90,6 +108,8 @@ TEST(ExchangeRequestTest, APullAloneHasNothingOfThePush) {
   EXPECT_TRUE(
       std::holds_alternative<WorkerStatePull>(PullAlone(RequestFor(WorkerStatePull())).purpose));
   EXPECT_EQ(PullOf(PullAlone(RequestFor(WorkerState{1, Bytes(7)}))), nullptr);
+  const ExchangeRequest optimizer = PullAlone(RequestFor(OptimizerStatePull{2}));
+  EXPECT_EQ(std::get<OptimizerStatePull>(optimizer.purpose).array, 2u);
 }
 
 }  // namespace

@@ -34,10 +34,10 @@ struct ShardCounts {
   int64_t pushes = 0;  // without a pull
   int64_t pulls = 0;   // without a push
   int64_t push_pulls = 0;
-  int64_t own_states = 0;
+  int64_t own_states = 0;  // of workers, and of optimizers
   int64_t initial_values = 0;
-  CodecBytes received;  // gradients, own states and initial values
-  CodecBytes sent;      // values and own states
+  CodecBytes received;  // gradients, states and initial values
+  CodecBytes sent;      // values and states
   int64_t duplicate_pushes = 0;
   // Of exchanges; 0 without a clock.
   absl::Duration lock_wait;
