@@ -75,11 +75,11 @@ absl::Status CheckCoordinator(const Flags& flags) {
 }
 
 // Reads `flags`, with --coordinator among them.
-absl::StatusOr<Flags> ParseFlagsWithCoordinator(const Args& args,
-                                                absl::Span<const CommandFlag> flags) {
+absl::StatusOr<Flags> ParseFlagsWithCoordinator(Args args, absl::Span<const CommandFlag> flags) {
+  RETURN_IF_ERROR(NameCoordinator(args));
   ASSIGN_OR_RETURN(Flags values, ParseCommandFlags(args, flags));
   if (values["coordinator"].empty()) {
-    return absl::InvalidArgumentError("expected --coordinator=HOST:PORT, got none");
+    return absl::InvalidArgumentError("expected RUN_DIR or --coordinator=HOST:PORT, got none");
   }
   RETURN_IF_ERROR(CheckCoordinator(values));
   return values;
@@ -182,6 +182,8 @@ int Check(Args args) {
 }
 
 int Checkpoint(Args args) {
+  const absl::Status named = NameCoordinator(args);
+  if (!named.ok()) return Fail("capstan checkpoint", named, kWrongCommandLine);
   auto flags = ParseCommandFlags(args, CheckpointFlags());
   if (!flags.ok()) return Fail("capstan checkpoint", flags.status(), kWrongCommandLine);
   const absl::Status coordinator = CheckCoordinator(*flags);
@@ -191,11 +193,12 @@ int Checkpoint(Args args) {
   if (!security.ok()) return Fail("capstan checkpoint", security.status(), kFailure);
   for (const char* const name : {"keys", "insecure"}) flags->erase(name);
   if (flags->size() != 1 || flags->begin()->second.empty()) {
-    return Fail("capstan checkpoint",
-                absl::InvalidArgumentError(absl::StrCat(
-                    "expected one of --coordinator=HOST:PORT, --list=DIR and --verify=DIR, got ",
-                    flags->size() > 1 ? "several" : "none")),
-                kWrongCommandLine);
+    return Fail(
+        "capstan checkpoint",
+        absl::InvalidArgumentError(absl::StrCat(
+            "expected one of RUN_DIR, --coordinator=HOST:PORT, --list=DIR and --verify=DIR, got ",
+            flags->size() > 1 ? "several" : "none")),
+        kWrongCommandLine);
   }
   const auto& [flag, value] = *flags->begin();
   return ExitCode("capstan checkpoint",
@@ -220,6 +223,8 @@ int Export(Args args) {
 }
 
 int Get(Args args) {
+  const absl::Status named = NameCoordinator(args);
+  if (!named.ok()) return Fail("capstan get", named, kWrongCommandLine);
   auto flags = ParseCommandFlags(args, GetFlags());
   if (!flags.ok()) return Fail("capstan get", flags.status(), kWrongCommandLine);
   const auto refuse = [](absl::string_view text) {
@@ -230,7 +235,7 @@ int Get(Args args) {
   options.checkpoint = (*flags)["checkpoint"];
   options.table = (*flags)["table"];
   if (options.coordinator.empty() == options.checkpoint.empty()) {
-    return refuse("expected one of --coordinator=HOST:PORT and --checkpoint=DIR");
+    return refuse("expected one of RUN_DIR, --coordinator=HOST:PORT and --checkpoint=DIR");
   }
   const absl::Status coordinator = CheckCoordinator(*flags);
   if (!coordinator.ok()) return Fail("capstan get", coordinator, kWrongCommandLine);

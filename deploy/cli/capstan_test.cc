@@ -177,7 +177,7 @@ TEST(CapstanTest, WrongCommandLinesAreOneLineAndExitCode2) {
        "capstan run: --device: cannot matter, because the workers are programs of your own"},
       {{"evaluate"}, "capstan evaluate: expected FILE, a model, got none"},
       {{"evaluate", "m", "--jobb=x"}, "capstan evaluate: unknown flag \"--jobb=x\" (did you mean"},
-      {{"status"}, "capstan status: expected --coordinator=HOST:PORT"},
+      {{"status"}, "capstan status: expected RUN_DIR or --coordinator=HOST:PORT"},
       {{"status", "--coordinator=host:65536"},
        "capstan status: --coordinator: expected host:port with a port from 1 to 65535, got "
        "\"host:65536\""},
@@ -190,21 +190,25 @@ TEST(CapstanTest, WrongCommandLinesAreOneLineAndExitCode2) {
        "\"::1:4000\"; an IPv6 address needs brackets, as in [::1]:4000"},
       {{"get", "--coordinator=:80", "--table=t", "--row_keys=1"},
        "capstan get: --coordinator: expected host:port with"},
-      {{"top"}, "capstan top: expected --coordinator=HOST:PORT"},
-      {{"set", "--staleness=4"}, "capstan set: expected --coordinator=HOST:PORT"},
+      {{"top"}, "capstan top: expected RUN_DIR or --coordinator=HOST:PORT"},
+      {{"set", "--staleness=4"}, "capstan set: expected RUN_DIR or --coordinator=HOST:PORT"},
       {{"set", "--coordinator=host:1"}, "capstan set: expected --consistency, --staleness or "},
       {{"set", "--coordinator=host:1", "--staleness=four"},
        "capstan set: flag --staleness: expect"},
       {{"set", "--coordinator=host:1", "--steps=9"}, "capstan set: unknown flag \"--steps=9\""},
       {{"check"}, "capstan check: expected HISTORY, a file or a folder, got none"},
       {{"checkpoint"},
-       "capstan checkpoint: expected one of --coordinator=HOST:PORT, --list=DIR and --verify=DIR, "
+       "capstan checkpoint: expected one of RUN_DIR, --coordinator=HOST:PORT, --list=DIR and "
+       "--verify=DIR, "
        "got none"},
-      {{"checkpoint", "--list="}, "capstan checkpoint: expected one of --coordinator=HOST:PORT, "},
+      {{"checkpoint", "--list="},
+       "capstan checkpoint: expected one of RUN_DIR, --coordinator=HOST:PORT, "},
       {{"checkpoint", "--list=a", "--verify=a"},
-       "capstan checkpoint: expected one of --coordinator=HOST:PORT, --list=DIR and --verify=DIR, "
+       "capstan checkpoint: expected one of RUN_DIR, --coordinator=HOST:PORT, --list=DIR and "
+       "--verify=DIR, "
        "got several"},
-      {{"checkpoint", "a"}, "capstan checkpoint: unknown argument \"a\""},
+      {{"checkpoint", "a"},
+       "capstan checkpoint: expected a run folder, in which a job has written "},
       {{"export", "--output=m"},
        "capstan export: expected --checkpoint=DIR and --output=FILE, got none for --checkpoint"},
       {{"export", "--checkpoint=a"},

@@ -29,9 +29,9 @@ gradients and push the gradients, under BSP, SSP or asynchronous consistency.
 
 Usage:
   capstan run [--job=FILE] [flags]          Run a whole job on this machine and show its progress.
-  capstan status --coordinator=HOST:PORT    Print a running job's members, steps and placement.
-  capstan top --coordinator=HOST:PORT       Show the same, anew each second, until the job ends.
-  capstan set --coordinator=HOST:PORT ...   Change the consistency of a running job.
+  capstan status RUN_DIR                    Print a running job's members, steps and placement.
+  capstan top RUN_DIR                       Show the same, anew each second, until the job ends.
+  capstan set RUN_DIR ...                   Change the consistency of a running job.
   capstan check HISTORY                     Check a recorded run against the consistency contract.
   capstan checkpoint --list=DIR             List checkpoints; --verify: check them; or write one.
   capstan export --checkpoint=DIR ...       Make a model's file of a checkpoint.
@@ -57,8 +57,8 @@ Examples:
   capstan run --output=digits.safetensors              Keep the model; --initial=FILE begins with one.
   capstan run --num_workers=4 --consistency=async      Flags override fields of the job.
   capstan run --worker_command="python train.py"       Workers are a program of your own.
-  capstan status --coordinator=127.0.0.1:45123         The address is in RUN_DIR/coordinator.port.
-  capstan set --coordinator=127.0.0.1:45123 --staleness=4
+  capstan status runs/capstan-20260101-120000          RUN_DIR, or --coordinator=HOST:PORT.
+  capstan set runs/capstan-20260101-120000 --staleness=4
 
 Exit codes: 0 success, 1 failure, 2 wrong command line, 130 interrupted.
 )");
@@ -91,7 +91,8 @@ Examples:
 }
 
 std::string SetHelp() {
-  return absl::StrCat(R"(Usage: capstan set --coordinator=HOST:PORT [flags]
+  return absl::StrCat(R"(Usage: capstan set RUN_DIR [flags]
+       capstan set --coordinator=HOST:PORT [flags]
 
 Changes the consistency of a running job, and prints the first step of the change. No worker has
 reached that step, and it is the same for all workers. Earlier steps keep their consistency.
@@ -126,7 +127,8 @@ Example:
 }
 
 std::string CheckpointHelp() {
-  return absl::StrCat(R"(Usage: capstan checkpoint --coordinator=HOST:PORT
+  return absl::StrCat(R"(Usage: capstan checkpoint RUN_DIR
+       capstan checkpoint --coordinator=HOST:PORT
        capstan checkpoint --list=DIR
        capstan checkpoint --verify=DIR
 
@@ -292,7 +294,8 @@ Example:
 }
 
 std::string StatusHelp() {
-  return absl::StrCat(R"(Usage: capstan status --coordinator=HOST:PORT
+  return absl::StrCat(R"(Usage: capstan status RUN_DIR
+       capstan status --coordinator=HOST:PORT
 
 Prints a running job's phase, consistency, tuning result, servers (address, shards, bytes) and workers
 (step, loss, rates).
@@ -306,7 +309,8 @@ Example:
 }
 
 std::string TopHelp() {
-  return absl::StrCat(R"(Usage: capstan top --coordinator=HOST:PORT
+  return absl::StrCat(R"(Usage: capstan top RUN_DIR
+       capstan top --coordinator=HOST:PORT
 
 Shows a running job on the terminal, anew each second: what capstan status prints, rates over the last
 seconds, each worker's use of time and its staleness, and what was lost. Ends with the job, with q or

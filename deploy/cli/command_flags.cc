@@ -110,9 +110,10 @@ constexpr CommandFlag kRunFlags[] = {
 };
 
 // How a command reaches a running job.
-constexpr CommandFlag kCoordinator = {
-    "coordinator", "HOST:PORT",
-    "Address of the job's coordinator, as in RUN_DIR/coordinator.port. Required."};
+constexpr CommandFlag kCoordinator = {"coordinator", "HOST:PORT",
+                                      "Address of the job's coordinator, as in "
+                                      "RUN_DIR/coordinator.port. Or name the run folder first, "
+                                      "as in capstan status RUN_DIR. One of the two is required."};
 constexpr CommandFlag kKeys = {"keys", "DIR",
                                "Folder with the job's keys (capstan keys): its certificate and its "
                                "token. Needed if the job has "
@@ -152,7 +153,8 @@ constexpr CommandFlag kCheckFlags[] = {
 constexpr CommandFlag kCheckpointFlags[] = {
     {"coordinator", "HOST:PORT",
      "Write a checkpoint of a running job, and wait until it is complete. The address is in "
-     "RUN_DIR/coordinator.port. The job needs --checkpoint_dir."},
+     "RUN_DIR/coordinator.port; capstan checkpoint RUN_DIR does the same. The job needs "
+     "--checkpoint_dir."},
     {"list", "DIR",
      "Print a line for each checkpoint in this folder, the newest first. Only manifests are read."},
     {"verify", "DIR",
@@ -180,8 +182,9 @@ constexpr CommandFlag kGetFlags[] = {
      "Keys of rows, with commas: whole numbers of 64 bits. A negative one is its 64 bits, as in "
      "Python. Required."},
     {"coordinator", "HOST:PORT",
-     "Reads from the servers of a running job: the address of its coordinator. This or "
-     "--checkpoint is required."},
+     "Reads from the servers of a running job: the address of its coordinator. This, the run "
+     "folder "
+     "(capstan get RUN_DIR) or --checkpoint is required."},
     {"checkpoint", "DIR",
      "Reads from the folder of a checkpoint, or from the newest complete one in a folder of "
      "checkpoints."},

@@ -1,6 +1,7 @@
 #include "deploy/cli/command_line.h"
 
 #include <algorithm>
+#include <fstream>
 #include <iostream>
 #include <utility>
 
@@ -11,6 +12,7 @@
 #include "common/base/nearest_name.h"
 #include "common/base/printable_text.h"
 #include "common/job/job_flags.h"
+#include "deploy/launch/run_folder.h"
 
 namespace capstan {
 namespace {
@@ -53,6 +55,28 @@ absl::StatusOr<std::string> TakeArgument(absl::string_view what, std::vector<std
   }
   args.erase(args.begin());
   return argument;
+}
+
+absl::Status NameCoordinator(std::vector<std::string>& args) {
+  if (args.empty() || args[0].empty() || args[0][0] == '-') return absl::OkStatus();
+  const std::string path = absl::StrCat(args[0], "/", kPortFile);
+  std::ifstream file(path);
+  std::string address;
+  if (!std::getline(file, address) || address.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "expected a run folder, in which a job has written ", kPortFile, ", got \"", args[0],
+        "\"; name the folder that capstan run prints, or give "
+        "--coordinator=HOST:PORT"));
+  }
+  for (const std::string& arg : args) {
+    if (absl::StartsWith(arg, "--coordinator")) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("expected a run folder or --coordinator, got both: \"", args[0], "\" and ",
+                       arg, "; leave out one of them"));
+    }
+  }
+  args[0] = absl::StrCat("--coordinator=", address);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::map<std::string, std::string>> ParseCommandFlags(

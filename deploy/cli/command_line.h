@@ -30,6 +30,11 @@ int Fail(absl::string_view command, const absl::Status& status, int exit_code);
 // `what` is the help's word for it.
 absl::StatusOr<std::string> TakeArgument(absl::string_view what, std::vector<std::string>& args);
 
+// If the first of `args` is no flag, it is the folder of a run: puts --coordinator=HOST:PORT, the
+// address of its job's coordinator, in its place. INVALID_ARGUMENT: no run has written to the
+// folder, or --coordinator is given, too.
+absl::Status NameCoordinator(std::vector<std::string>& args);
+
 // Reads "--name=value" and "--name value". A bool flag is "--name" or "--name=false"; its value is
 // "true" or "false". The last one wins. INVALID_ARGUMENT names the wrong argument, the nearest
 // flag, also among the job flags if the command takes them (they have been read before), and the

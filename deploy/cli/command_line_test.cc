@@ -3,10 +3,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
 namespace capstan {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::Pair;
 using ::testing::StartsWith;
 
@@ -36,6 +43,23 @@ TEST(CommandLineTest, ArgumentThatIsNoFlagIsRefused) {
     EXPECT_EQ(ParseCommandFlags({arg}, kFlags).status().code(), absl::StatusCode::kInvalidArgument)
         << arg;
   }
+}
+
+TEST(CommandLineTest, ARunFolderNamesItsCoordinator) {
+  const std::string folder = testing::TempDir() + "/named";
+  std::filesystem::create_directories(folder);
+  std::vector<std::string> args = {folder, "--keys=k"};
+  EXPECT_THAT(std::string(NameCoordinator(args).message()),
+              AllOf(StartsWith("expected a run folder"), HasSubstr("coordinator.port")));
+  std::ofstream(folder + "/coordinator.port") << "127.0.0.1:45123\n";
+  EXPECT_TRUE(NameCoordinator(args).ok());
+  EXPECT_THAT(args, ElementsAre("--coordinator=127.0.0.1:45123", "--keys=k"));
+  EXPECT_TRUE(NameCoordinator(args).ok()) << "flags stay as they are";
+  EXPECT_EQ(args[0], "--coordinator=127.0.0.1:45123");
+  args.insert(args.begin(), folder);
+  EXPECT_THAT(std::string(NameCoordinator(args).message()), HasSubstr("got both"));
+  args.clear();
+  EXPECT_TRUE(NameCoordinator(args).ok());
 }
 
 TEST(CommandLineTest, FlagWithoutAValueIsRefused) {

@@ -57,7 +57,7 @@ tab_completes() {
 }
 
 the_tab_key_completes() {
-  tab_completes 'capstan stat\t' 'capstan status: expected --coordinator=HOST:PORT, got none'
+  tab_completes 'capstan stat\t' 'capstan status: expected RUN_DIR or --coordinator=HOST:PORT, got none'
   tab_completes 'capstan help flag\t' 'FLAG FILES'
   tab_completes 'capstan run --consistency=as\t--allow_o\t--jobb' 'unknown flag "--jobb"'
   tab_completes 'capstan_server --coord\tx --rpc_\t' '--rpc_deadline_seconds: expected what'
