@@ -343,6 +343,25 @@ def optimizer_state(job: Job, rank: int) -> None:
         job.report()
 
 
+def optimizer_state_in_ssp(job: Job, rank: int) -> None:
+    """Where nobody waits for worker 0's values, its state of the optimizer might come late."""
+    w = job.table("w", numpy.ones(2), optimizer=capstan.SGD(0.5, momentum=0.5))
+    drawn = job.table("drawn", (2,), optimizer=capstan.SGD(0.5, momentum=0.5))
+    expect_raises(capstan.WrongOrder, "another worker's update may come before",
+                  lambda: drawn.load_optimizer_state(0, numpy.ones(2), 1))
+    w.load_optimizer_state(0, numpy.full(2, 9.0), 4)
+    w.load_optimizer_state(0, numpy.full(2, 8.0), 3)  # the latest one counts
+    job.start()
+    into = numpy.empty(2)
+    expect(w.read_optimizer_state(0, into) == 3, "expected 3 steps")
+    expect(into.tolist() == [8.0, 8.0], f"got {into}")
+    expect_raises(capstan.WrongOrder, "before the start",
+                  lambda: w.load_optimizer_state(0, numpy.ones(2), 1))
+    job.end_step()
+    if job.finish():
+        job.report()
+
+
 def rows_are_read_by_others(job: Job, rank: int, folder: str) -> None:
     """capstan get prints what a worker pulls, and disturbs nobody."""
     items = job.sparse_table("items", 3, optimizer=capstan.Adagrad(lr=0.5), stddev=0.1)

@@ -40,6 +40,7 @@ class NumpyTest(unittest.TestCase):
 
     def test_the_optimizers_state_goes_in_and_comes_out(self) -> None:
         self.workers.run("optimizer_state", num_servers=2)
+        self.workers.run("optimizer_state_in_ssp", "--consistency=ssp", "--staleness=1")
 
     def test_sparse_tables_equal_the_formulas(self) -> None:
         self.assertEqual(self.workers.run("sparse_tables", "--steps=5")["outcome"], "finished")
