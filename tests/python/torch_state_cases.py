@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import torch
@@ -103,7 +104,7 @@ def goes_on(job: Job, rank: int, optimizer: str, path: str, loads_after: bool) -
     expected.load_state_dict(saved["model"])
     plain = OPTIMIZERS[optimizer](expected)
     plain_scheduler = _scheduler(plain)
-    plain.load_state_dict(saved["optimizer"])
+    plain.load_state_dict(copy.deepcopy(saved["optimizer"]))  # newer torch trains in its tensors
     plain_scheduler.load_state_dict(saved["scheduler"])
     _train_plain(expected, plain, plain_scheduler, FIRST_STEPS, STEPS)
 
@@ -112,7 +113,7 @@ def goes_on(job: Job, rank: int, optimizer: str, path: str, loads_after: bool) -
     attached = OPTIMIZERS[optimizer](model)
     scheduler = _scheduler(attached)
     # What is loaded last counts.
-    attached.load_state_dict(saved["optimizer"])
+    attached.load_state_dict(copy.deepcopy(saved["optimizer"]))
     if loads_after:
         model.loss(joined_batch(0)).backward()
         attached.step()
