@@ -338,6 +338,12 @@ def optimizer_state(job: Job, rank: int) -> None:
     expect_raises(capstan.WrongOrder, "before the first gradient",
                   lambda: w.load_optimizer_state(0, into, 1))
     expect_raises(capstan.InvalidArgument, "got list", lambda: w.read_optimizer_state(0, [0.0] * 3))
+    for wrong in (numpy.zeros(4), numpy.zeros((3, 1)), numpy.zeros(3, dtype=int)):
+        expect_raises(capstan.InvalidArgument, "a writable array of floats of shape (3,)",
+                      lambda: w.read_optimizer_state(0, wrong))
+    for wrong_steps in (1.5, 2**64 + 3, -1):
+        expect_raises(capstan.InvalidArgument, "steps: expected a whole number",
+                      lambda: w.load_optimizer_state(0, into, wrong_steps))
     if job.finish():
         expect(w.read_optimizer_state(1, into) == steps, "expected the final state, too")
         job.report()

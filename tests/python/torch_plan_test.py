@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import re
 import tempfile
@@ -98,6 +99,71 @@ class OptimizersTest(unittest.TestCase):
         state.end_loading()
         with self.assertRaisesRegex(capstan.WrongOrder, "before the first gradient"):
             state.load_state_dict({})
+
+    def test_a_state_is_loaded_whole_or_not_at_all(self) -> None:
+        model = nn.Linear(2, 1)
+        adam = torch.optim.Adam(model.parameters(), lr=1.0)
+        trained = [mock.Mock(tensor=tensor, group=0) for tensor in model.parameters()]
+        state = OptimizerState(adam, server_optimizers(adam), trained)
+        state.take_over()
+        other = nn.Linear(2, 1)
+        plain = torch.optim.Adam(other.parameters(), lr=0.5)
+        other(torch.ones(1, 2)).sum().backward()
+        plain.step()
+        saved = plain.state_dict()
+        for name, bad, text in [("exp_avg", torch.ones(3), "of shape"),
+                                ("exp_avg_sq", -torch.ones(1), "0 or more"),
+                                ("exp_avg", torch.full((1,), float("nan")), "finite numbers"),
+                                ("step", torch.tensor(float("nan")), "number of steps")]:
+            damaged = {**saved, "state": {0: saved["state"][0],
+                                          1: {**saved["state"][1], name: bad}}}
+            with self.assertRaisesRegex(capstan.InvalidArgument, text):
+                adam.load_state_dict(damaged)
+            self.assertEqual(adam.param_groups[0]["lr"], 1.0)
+            for one in trained:
+                one.table.load_optimizer_state.assert_not_called()
+        # What JSON or an older torch makes of the settings is the same.
+        saved["param_groups"][0]["betas"] = [0.9, 0.999]
+        del saved["param_groups"][0]["amsgrad"]
+        adam.load_state_dict(saved)
+        self.assertEqual(adam.param_groups[0]["lr"], 0.5)
+        self.assertFalse(adam.param_groups[0]["amsgrad"])
+        for one in trained:
+            self.assertEqual(one.table.load_optimizer_state.call_count, 2)
+
+    def test_the_state_of_frozen_parameters_stays_with_the_program(self) -> None:
+        model = nn.Linear(2, 1)
+        adam = torch.optim.Adam(model.parameters(), lr=1.0)
+        model(torch.ones(1, 2)).sum().backward()
+        adam.step()
+        saved = copy.deepcopy(adam.state_dict())
+        trained = [mock.Mock(tensor=model.weight, group=0)]
+        trained[0].table.read_optimizer_state.return_value = 1
+        state = OptimizerState(adam, server_optimizers(adam), trained)
+        state.load()
+        state.take_over()
+        self.assertEqual(list(adam.state), [model.bias])
+        for _ in range(2):
+            self.assertEqual(set(adam.state_dict()["state"]), {0, 1})
+            self.assertEqual(list(adam.state), [model.bias])
+            adam.load_state_dict(saved)
+        # After the last step the program may load another one.
+        state.end(can_read=True)
+        self.assertEqual(set(adam.state_dict()["state"]), {0, 1})
+        adam.load_state_dict(torch.optim.Adam(nn.Linear(2, 1).parameters()).state_dict())
+        self.assertEqual(adam.state_dict()["state"], {})
+        state.release()
+        self.assertFalse({"state_dict", "load_state_dict"} & set(vars(adam)))
+
+    def test_an_optimizer_with_anothers_settings_is_refused(self) -> None:
+        lion = ct.Lion([nn.Parameter(torch.zeros(1))], lr=1.0)
+        saved = lion.state_dict()
+        del saved["param_groups"][0]["maximize"]
+        lion.load_state_dict(saved)
+        server_optimizers(lion)
+        del lion.param_groups[0]["betas"]
+        with self.assertRaisesRegex(capstan.InvalidArgument, "expected 'betas' in the optimizer's"):
+            server_optimizers(lion)
 
     def test_an_interrupted_read_of_the_state_leaves_nothing(self) -> None:
         model = nn.Linear(2, 1)

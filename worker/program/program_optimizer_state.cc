@@ -91,7 +91,7 @@ absl::Status ProgramOptimizerState::ReadUntil(TableId table, uint32_t array,
                                               absl::Time deadline) {
   RETURN_IF_ERROR(CheckTable(table, array, values.size()));
   ASSIGN_OR_RETURN(const ProgramSteps::StoreLease store, steps_.LeaseStore());
-  if (store == nullptr) return absl::FailedPreconditionError("all steps are done");
+  if (store == nullptr) return WhyDone(deadline);
   RETURN_IF_ERROR(WaitFor(LayerOf(table), *store, deadline));
   std::shared_ptr<OptimizerArray> read;
   {
@@ -118,6 +118,15 @@ absl::Status ProgramOptimizerState::ReadUntil(TableId table, uint32_t array,
   MutexLock lock(&mu_);
   if (pending_.has_value() && pending_->read == read) pending_.reset();
   return absl::OkStatus();
+}
+
+absl::Status ProgramOptimizerState::WhyDone(absl::Time deadline) {
+  // A worker that leaves the job gets that answer.
+  const absl::Status status = steps_.AwaitOpenStep(deadline).status();
+  if (!status.ok() && !absl::IsFailedPrecondition(status)) return status;
+  return absl::FailedPreconditionError(
+      "all steps are done: read the optimizer's state before the last step's end, or in the worker "
+      "that evaluates between the job's finish and its report");
 }
 
 absl::Status ProgramOptimizerState::Load(Loaded loaded, absl::Duration limit) {

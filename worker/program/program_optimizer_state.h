@@ -81,6 +81,8 @@ class ProgramOptimizerState {
   // Waits until no exchange of the layer is open.
   absl::Status WaitFor(int layer, ParameterStore& store, absl::Time deadline);
   absl::Status CheckIsFirstStep() const;
+  // Why there is no store any more.
+  absl::Status WhyDone(absl::Time deadline);
 
   Clock& clock_;
   const std::vector<v1::TableSpec>& tables_;

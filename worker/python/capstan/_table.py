@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+import numbers
 import threading
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
@@ -158,7 +159,13 @@ class Table:
         In BSP, between two steps, it belongs exactly to `values`. In SSP and async it is as new as
         the servers'. After the last step only the worker that evaluates has it, before Job.report.
         """
+        _expect_whole("array", array)
         if hasattr(into, "__array_interface__"):
+            is_as_large = into.shape == self.shape or into.shape == (math.prod(self.shape),)
+            if not (is_as_large and into.dtype.kind == "f" and into.flags.writeable):
+                raise _errors.InvalidArgument(
+                    f"table {self.name}: expected a writable array of floats of shape {self.shape}, "
+                    f"got one of {into.dtype} of shape {into.shape}")
             buffer = (ctypes.c_float * math.prod(self.shape))()
             steps = self._read_state(array, ctypes.addressof(buffer), len(buffer))
             into[...] = self._array(buffer).reshape(into.shape)
@@ -179,6 +186,8 @@ class Table:
         """The servers begin with this array, and count on from `steps`, the same for all arrays of
         the table. Worker 0's counts. A job that goes on from a checkpoint takes none. Before the
         first push; after Job.start in BSP only."""
+        _expect_whole("array", array)
+        _expect_whole("steps", steps)
         memory = self._state_of(values)
         self._job.wait_for(self._job.library.capstan_load_optimizer_state, self._index, array,
                            memory.pointer, memory.size, steps)
@@ -232,3 +241,9 @@ class Table:
             raise _errors.InvalidArgument(f"table {self.name}: expected shape {self.shape}, or as "
                                           f"many elements in a row, got shape {shape}")
         return memory
+
+
+def _expect_whole(argument: str, value: object) -> None:
+    if not isinstance(value, numbers.Integral) or not 0 <= int(value) < 2**31:
+        raise _errors.InvalidArgument(
+            f"{argument}: expected a whole number from 0 to {2**31 - 1}, got {value!r}")

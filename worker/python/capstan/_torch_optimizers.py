@@ -89,8 +89,12 @@ def _server_optimizer(make: Callable[[Group, float], Optimizer], group: Group) -
         if group.get(name, value) != value:
             raise InvalidArgument(f"the servers' optimizers have no {name}={group[name]}; leave "
                                   f"{name} out, which means {value}")
-    # 0, as schedulers with a warm-up begin, is sent with the first gradient.
-    return make(group, learning_rate(group) or 1.0)
+    try:
+        # 0, as schedulers with a warm-up begin, is sent with the first gradient.
+        return make(group, learning_rate(group) or 1.0)
+    except KeyError as error:
+        raise InvalidArgument(f"expected {error} in the optimizer's parameter groups; has it loaded "
+                              "the state_dict of another optimizer?") from error
 
 
 def learning_rate(group: Group) -> float:
@@ -147,7 +151,8 @@ def fixed_settings(group: Group) -> dict[str, object]:
 def expect_unchanged(group: Group, settings: Mapping[str, object]) -> None:
     """Raises InvalidArgument if a setting other than the learning rate is not as in `settings`."""
     for name, value in settings.items():
-        if group[name] != value:
+        now = group[name]
+        if (tuple(now) if isinstance(now, list) else now) != value:
             raise InvalidArgument(
                 f"{name} of a parameter group has changed from {value} to {group[name]}, but the "
                 "servers' stays; only lr may change (OneCycleLR: cycle_momentum=False)")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 from typing import Any, Callable, Mapping, Optional, Protocol, Sequence
 
@@ -11,6 +12,9 @@ from capstan._errors import InvalidArgument, WrongOrder
 from capstan._optimizers import SGD, Adagrad, Adam, Lion, Optimizer, RMSprop
 from capstan._table import Table
 from capstan._torch_optimizers import expect_unchanged, fixed_settings, replace_methods
+
+
+_SQUARES = {"exp_avg_sq", "max_exp_avg_sq", "sum", "square_avg"}
 
 
 class Trained(Protocol):
@@ -55,6 +59,8 @@ class OptimizerState:
         self._trained = trained
         self._may_load = True
         self._is_over = False  # all steps are done
+        self._is_own = False  # the program has loaded another since
+        self._lock = threading.RLock()  # of the optimizer's state
         self._release: Optional[Callable[[], None]] = None
 
     def load(self) -> None:
@@ -62,38 +68,43 @@ class OptimizerState:
 
         Raises InvalidArgument if it is not what the servers' optimizer keeps.
         """
-        for one in self._trained:
-            state = self._optimizer.state.get(one.tensor) or {}
-            if _has_history(state, self._optimizers[one.group]):
-                _load_one(one, self._optimizers[one.group], state)
+        states = [self._optimizer.state.get(one.tensor) or {} for one in self._trained]
+        kinds = [self._optimizers[one.group] for one in self._trained]
+        present = [(one, kind, state) for one, kind, state in zip(self._trained, kinds, states)
+                   if _has_history(state, kind)]
+        _load(present)
 
     def end_loading(self) -> None:
         """A gradient leaves."""
         self._may_load = False
 
     def take_over(self) -> None:
-        """The servers have the state."""
-        self._optimizer.state.clear()
-        weak = weakref.ref(self)
-
-        def load_state_dict(state_dict: dict[str, Any]) -> None:
-            _alive(weak).load_state_dict(state_dict)
-
-        self._replace({"state_dict": self._reader(), "load_state_dict": load_state_dict})
+        """The servers have the state. That of frozen parameters stays here."""
+        for one in self._trained:
+            self._optimizer.state.pop(one.tensor, None)
+        self._replace({"state_dict": OptimizerState.state_dict,
+                       "load_state_dict": OptimizerState.load_state_dict})
 
     def end(self, can_read: bool) -> None:
         """All steps are done. The worker that evaluates can still read the state."""
         self.release()
         self._is_over = True
         if can_read:
-            self._replace({"state_dict": self._reader()})
-
-    def _reader(self) -> Callable[[], dict[str, Any]]:
-        weak = weakref.ref(self)
-        return lambda: _alive(weak).state_dict()
+            self._replace({"state_dict": OptimizerState.state_dict,
+                           "load_state_dict": OptimizerState._load_own})
 
     def _replace(self, methods: dict[str, Callable[..., Any]]) -> None:
-        self._release = replace_methods(self._optimizer, methods)
+        weak = weakref.ref(self)
+
+        def bound(method: Callable[..., Any]) -> Callable[..., Any]:
+            def call(*args: Any, **kwargs: Any) -> Any:
+                state = _alive(weak)
+                with state._lock:
+                    return method(state, *args, **kwargs)
+            return call
+
+        self._release = replace_methods(
+            self._optimizer, {name: bound(method) for name, method in methods.items()})
 
     def release(self) -> None:
         """The optimizer is the program's alone again, as if it were made anew."""
@@ -110,8 +121,11 @@ class OptimizerState:
         """As the optimizer's own, with the servers' state as float32 in the CPU's memory."""
         optimizer = self._optimizer
         before = dict(optimizer.state)
-        if self._is_over and any(state.get("step", 1) for state in before.values()):
-            return type(optimizer).state_dict(optimizer)  # it has trained alone since
+        has_trained_alone = self._is_over and any(
+            _has_history(before.get(one.tensor) or {}, self._optimizers[one.group])
+            for one in self._trained)
+        if self._is_own or has_trained_alone:
+            return type(optimizer).state_dict(optimizer)
         try:
             for one in self._trained:
                 state = _pull_one(one, self._optimizers[one.group])
@@ -124,23 +138,39 @@ class OptimizerState:
             optimizer.state.update(before)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Loads settings and state, as of a DDP run. The servers take rank 0's state."""
+        """Loads settings and state, as of a DDP run. The servers take rank 0's state. If it raises,
+        nothing is loaded."""
         if not self._may_load:
             raise WrongOrder("expected optimizer.load_state_dict() before the first gradient; load "
                              "it before ct.attach, or right after")
         optimizer = self._optimizer
+        sizes = [len(group["params"]) for group in optimizer.param_groups]
         groups = state_dict["param_groups"]
+        if [len(group["params"]) for group in groups] != sizes:
+            raise InvalidArgument(f"expected parameter groups of {sizes} parameters in the state_dict, "
+                                  f"got {[len(group['params']) for group in groups]}")
+        # Another version of torch may lack settings.
+        groups = [{**settings, **group} for group, settings in zip(groups, self.settings)]
         for group, settings in zip(groups, self.settings):
-            expect_unchanged({**settings, **group}, settings)
-        # The arrays go to the servers as they are. torch would bring them to the parameters' type.
-        type(optimizer).load_state_dict(optimizer, {**state_dict, "state": {}})
+            expect_unchanged(group, settings)
         index_of = {id(tensor): index
                     for saved, group in zip(groups, optimizer.param_groups)
                     for index, tensor in zip(saved["params"], group["params"])}
+        states = dict(state_dict["state"])
+        taken = []
         for one in self._trained:
             kind = self._optimizers[one.group]
-            state = state_dict["state"].get(index_of[id(one.tensor)]) or {}
-            _load_one(one, kind, state if _has_history(state, kind) else _fresh(one, kind))
+            state = states.pop(index_of[id(one.tensor)], None) or {}
+            taken.append((one, kind, state if _has_history(state, kind) else _fresh(one, kind)))
+        # The arrays go to the servers as they are. torch would bring them to the parameters' type.
+        _load(taken)
+        type(optimizer).load_state_dict(
+            optimizer, {**state_dict, "state": states, "param_groups": groups})
+
+    def _load_own(self, state_dict: dict[str, Any]) -> None:
+        """After the last step."""
+        type(self._optimizer).load_state_dict(self._optimizer, state_dict)
+        self._is_own = True
 
 
 def _alive(weak: weakref.ref[OptimizerState]) -> OptimizerState:
@@ -163,7 +193,19 @@ def _pull_one(one: Trained, optimizer: Optimizer) -> dict[str, torch.Tensor]:
     return {**count, **arrays}
 
 
-def _load_one(one: Trained, optimizer: Optimizer, state: Mapping[str, Any]) -> None:
+def _load(taken: list[tuple[Trained, Optimizer, Mapping[str, Any]]]) -> None:
+    """Loads all of them, or raises InvalidArgument."""
+    for one, optimizer, state in taken:
+        _expect_state(one, optimizer, state)
+    for one, optimizer, state in taken:
+        # torch counts no steps of some optimizers. It matters whether there was one.
+        steps = int(state.get("step", 1))
+        for number, name in enumerate(state_names(optimizer)):
+            array = state[name].detach().to("cpu", torch.float32).contiguous()
+            one.table.load_optimizer_state(number, array, steps)
+
+
+def _expect_state(one: Trained, optimizer: Optimizer, state: Mapping[str, Any]) -> None:
     names = state_names(optimizer)
     expected = {*names, *(["step"] if _counts_steps(optimizer) else [])}
     if not expected <= set(state):
@@ -171,14 +213,16 @@ def _load_one(one: Trained, optimizer: Optimizer, state: Mapping[str, Any]) -> N
             f"{one.name}: expected the optimizer's state as {', '.join(sorted(expected))}, got "
             f"{', '.join(sorted(state))}; load that of a {type(optimizer).__name__} with the same "
             "settings")
-    # torch counts no steps of the others. It matters whether there was one.
-    steps = int(state.get("step", 1))
-    for number, name in enumerate(names):
-        array = state[name].detach().to("cpu", torch.float32).contiguous()
+    if not 0 <= float(state.get("step", 1)) < 2**31:
+        raise InvalidArgument(f"{one.name}: expected a number of steps, got {state['step']}")
+    for name in names:
+        array = state[name].detach()
         if array.shape != one.tensor.shape:
             raise InvalidArgument(f"{one.name}: expected {name} of shape "
                                   f"{tuple(one.tensor.shape)}, got {tuple(array.shape)}")
-        one.table.load_optimizer_state(number, array, steps)
+        if not bool(torch.isfinite(array).all()) or (name in _SQUARES and bool((array < 0).any())):
+            raise InvalidArgument(f"{one.name}: expected finite numbers in {name}"
+                                  f"{', 0 or more' if name in _SQUARES else ''}, got others")
 
 
 def _has_history(state: Mapping[str, Any], optimizer: Optimizer) -> bool:
