@@ -87,11 +87,12 @@ constexpr Metric kMetrics[] = {
 
     {"capstan_server_exchanges_total", kCounter, "kind", kOfServer,
      "Exchanges of live workers that reached a shard, also repeated ones. Kinds: push, pull, "
-     "push_pull, own_state (a worker's, for checkpoints), initial_values (worker 0's)."},
+     "push_pull, own_state (a worker's, for checkpoints, or an optimizer's), initial_values "
+     "(worker 0's)."},
     {"capstan_server_received_bytes_total", kCounter, "codec", kOfServer,
-     "Bytes of gradients and own states in these exchanges, as encoded."},
+     "Bytes of gradients and states in these exchanges, as encoded."},
     {"capstan_server_sent_bytes_total", kCounter, "codec", kOfServer,
-     "Bytes of values and own states in answers, as encoded. Values beyond a connection's bound "
+     "Bytes of values and states in answers, as encoded. Values beyond a connection's bound "
      "are dropped and made again, and then count twice."},
     {"capstan_server_parked_replies", kGauge, "", kOfServer,
      "Pulls that wait until the consistency allows an answer."},
