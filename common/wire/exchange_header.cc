@@ -144,8 +144,7 @@ absl::Status ReadPurpose(const v1::ExchangeRequestHeader& header, ExchangeReques
   }
   return absl::InvalidArgumentError(
       "expected a request for a step, for a worker's or an optimizer's state, for initial values "
-      "or "
-      "for a probe, got none of them");
+      "or for a probe, got none of them");
 }
 
 // INVALID_ARGUMENT: the payload has bytes that nobody asks for, or lacks some.

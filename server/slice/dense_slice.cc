@@ -119,12 +119,24 @@ absl::Status DenseSlice::LoadOptimizerState(const OptimizerState& state) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Payload> DenseSlice::OptimizerArray(uint32_t array) const {
+ExchangeReply DenseSlice::TakeOptimizerState(const OptimizerState& state) {
+  // A slice that has been updated keeps its own: it comes from a checkpoint, or another process has
+  // taken the place of worker 0.
+  absl::Status status = version() == 0 ? LoadOptimizerState(state) : absl::OkStatus();
+  return status.ok() ? MakeReply(/*learning_rate_divisor=*/0) : ErrorReply(std::move(status));
+}
+
+ExchangeReply DenseSlice::ReadOptimizerState(uint32_t array) const {
   std::vector<Payload> arrays = state_.ShareOptimizerState();
-  if (array < arrays.size()) return std::move(arrays[array]);
-  return absl::InvalidArgumentError(absl::StrCat(name(), ": expected one of ", arrays.size(),
-                                                 " arrays of the optimizer's state, got array ",
-                                                 array));
+  if (array >= arrays.size()) {
+    return ErrorReply(absl::InvalidArgumentError(
+        absl::StrCat(name(), ": expected one of ", arrays.size(),
+                     " arrays of the optimizer's state, got array ", array)));
+  }
+  ExchangeReply reply = MakeReply(/*learning_rate_divisor=*/0);
+  reply.values = std::move(arrays[array]);
+  reply.optimizer_steps = state_.optimizer_steps();
+  return reply;
 }
 
 void DenseSlice::Save(SliceSnapshot& snapshot) const {

@@ -49,13 +49,13 @@ class DenseSlice : public Slice {
   void ApplyMean(Step step, PushesOfStep pushes) override;
   ExchangeReply ReplyWithValues(WorkerId worker, const ParkedPull& pull) override;
   absl::Status SetInitialValues(const Payload& values) override;
-  absl::Status LoadOptimizerState(const OptimizerState& state) override;
-  absl::StatusOr<Payload> OptimizerArray(uint32_t array) const override;
-  uint64_t optimizer_steps() const override { return state_.optimizer_steps(); }
+  ExchangeReply TakeOptimizerState(const OptimizerState& state) override;
+  ExchangeReply ReadOptimizerState(uint32_t array) const override;
   void Forget(WorkerId worker) override { copies_.Forget(worker); }
   void Save(SliceSnapshot& snapshot) const override;
   absl::Status Load(const SliceSnapshot& snapshot) override;
 
+  absl::Status LoadOptimizerState(const OptimizerState& state);
   absl::StatusOr<WorkerCopies::Reply> EncodedReply(WorkerId worker, const ParkedPull& pull);
 
   const TableCodecs codecs_;

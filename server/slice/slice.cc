@@ -99,7 +99,7 @@ void Slice::Exchange(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback
   } else if (const auto* optimizer = std::get_if<OptimizerState>(&request.purpose)) {
     released->emplace_back(std::move(done), TakeOptimizerState(*optimizer));
   } else if (const auto* pull = std::get_if<OptimizerStatePull>(&request.purpose)) {
-    released->emplace_back(std::move(done), OptimizerStateReply(pull->array));
+    released->emplace_back(std::move(done), ReadOptimizerState(pull->array));
   } else {
     CheckedStep step;
     absl::Status read = Read(std::move(request), &step);
@@ -162,33 +162,6 @@ ExchangeReply Slice::KeepState(WorkerId worker, const WorkerState& state) {
 ExchangeReply Slice::RestoredState(WorkerId worker) const {
   ExchangeReply reply = MakeReply(/*learning_rate_divisor=*/0);
   reply.values = own_.Restored(worker);
-  return reply;
-}
-
-absl::Status Slice::LoadOptimizerState(const OptimizerState& /*state*/) {
-  return OptimizerArray(/*array=*/0).status();
-}
-
-absl::StatusOr<Payload> Slice::OptimizerArray(uint32_t /*array*/) const {
-  return absl::InvalidArgumentError(
-      absl::StrCat(name_,
-                   ": expected a dense table for the optimizer's state, got a sparse one, "
-                   "which has it in its rows"));
-}
-
-ExchangeReply Slice::TakeOptimizerState(const OptimizerState& state) {
-  // Otherwise the slice has been updated: it comes from a checkpoint, or the worker took the place
-  // of a lost one.
-  absl::Status status = version() == 0 ? LoadOptimizerState(state) : absl::OkStatus();
-  return status.ok() ? MakeReply(/*learning_rate_divisor=*/0) : ErrorReply(std::move(status));
-}
-
-ExchangeReply Slice::OptimizerStateReply(uint32_t array) const {
-  absl::StatusOr<Payload> values = OptimizerArray(array);
-  if (!values.ok()) return ErrorReply(std::move(values).status());
-  ExchangeReply reply = MakeReply(/*learning_rate_divisor=*/0);
-  reply.values = *std::move(values);
-  reply.optimizer_steps = optimizer_steps();
   return reply;
 }
 

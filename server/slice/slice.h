@@ -175,10 +175,10 @@ class Slice {
   // The reply to a pull, with the current values.
   virtual ExchangeReply ReplyWithValues(WorkerId worker, const ParkedPull& pull) = 0;
   virtual absl::Status SetInitialValues(const Payload& values) = 0;
-  // The optimizer's state. A sparse table has it in its rows, and refuses. INVALID_ARGUMENT.
-  virtual absl::Status LoadOptimizerState(const OptimizerState& state);
-  virtual absl::StatusOr<Payload> OptimizerArray(uint32_t array) const;
-  virtual uint64_t optimizer_steps() const { return 0; }
+  // The replies to an exchange of the optimizer's state. A sparse table has it in its rows, and
+  // refuses.
+  virtual ExchangeReply TakeOptimizerState(const OptimizerState& state) = 0;
+  virtual ExchangeReply ReadOptimizerState(uint32_t array) const = 0;
   // Drops what is there for a worker that has left, or begins anew.
   virtual void Forget(WorkerId worker) = 0;
   // Add the values to a snapshot, and take them from it.
@@ -198,8 +198,6 @@ class Slice {
   absl::Status NotFinite(WorkerId worker, Step step);
   ExchangeReply KeepState(WorkerId worker, const WorkerState& state);
   ExchangeReply RestoredState(WorkerId worker) const;
-  ExchangeReply TakeOptimizerState(const OptimizerState& state);
-  ExchangeReply OptimizerStateReply(uint32_t array) const;
   void TakeInitialValues(const Payload& values, ParameterEndpoint::ReplyCallback done,
                          ReleasedReplies* released);
   // If min_step has advanced, applies kept pushes, then answers parked pulls.

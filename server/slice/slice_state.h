@@ -64,8 +64,8 @@ class SliceState {
   // The optimizer's state, shared like the values.
   std::vector<Payload> ShareOptimizerState() const;
   uint32_t optimizer_arrays() const { return static_cast<uint32_t>(optimizer_state_.size()); }
-  // Number of updates that the optimizer has counted: those so far, and those that came with a
-  // loaded state.
+  // Number of updates that the optimizer has counted. A loaded state comes with a number, from
+  // which it counts on.
   uint64_t optimizer_steps() const { return optimizer_steps_; }
 
   // Memory of the values and of the optimizer's state, with buffers still read, or kept for reuse.

@@ -251,6 +251,12 @@ absl::Status SparseSlice::SetInitialValues(const Payload& /*values*/) {
       absl::StrCat(name(), ": the initial values of a sparse table come from no worker"));
 }
 
+ExchangeReply SparseSlice::ReadOptimizerState(uint32_t /*array*/) const {
+  return ErrorReply(absl::InvalidArgumentError(absl::StrCat(
+      name(),
+      ": expected a dense table for the optimizer's state; a sparse one has it in its rows")));
+}
+
 void SparseSlice::Save(SliceSnapshot& snapshot) const {
   snapshot.rows = std::make_shared<const SparseRowsSnapshot>(rows_->Snapshot());
 }

@@ -73,6 +73,10 @@ class SparseSlice : public Slice {
   void NotePush(WorkerId worker, Step step) override { DropPulled(worker, step); }
   ExchangeReply ReplyWithValues(WorkerId worker, const ParkedPull& pull) override;
   absl::Status SetInitialValues(const Payload& values) override;
+  ExchangeReply TakeOptimizerState(const OptimizerState& /*state*/) override {
+    return ReadOptimizerState(/*array=*/0);
+  }
+  ExchangeReply ReadOptimizerState(uint32_t array) const override;
   void Forget(WorkerId worker) override;
   void Save(SliceSnapshot& snapshot) const override;
   absl::Status Load(const SliceSnapshot& snapshot) override;

@@ -360,6 +360,15 @@ TEST_F(SparseSliceTest, ConsecutiveKeysTakeLittleMoreThanNothing) {
   EXPECT_EQ(PullNow(*slice, 0, keys, Step(0)), std::vector<float>(keys.size() * kDim));
 }
 
+TEST_F(SparseSliceTest, TheOptimizersStateIsInTheRows) {
+  const auto slice = MakeSlice(ConsistencyMode::kAsync);
+  ExchangeRequest request;
+  request.purpose = OptimizerStatePull{0};
+  EXPECT_TRUE(absl::IsInvalidArgument(ExchangeNow(*slice, request).status));
+  request.purpose = OptimizerState();
+  EXPECT_TRUE(absl::IsInvalidArgument(ExchangeNow(*slice, request).status));
+}
+
 TEST_F(SparseSliceTest, RowsTravelAsInt8) {
   const auto slice = MakeSlice(ConsistencyMode::kAsync, "int8");
   const Keys keys = KeysOfShard(100);

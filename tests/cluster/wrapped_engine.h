@@ -10,7 +10,7 @@
 
 namespace capstan {
 
-// Does what another engine does. Base of those that do more in some calls.
+// Passes each call on to another engine. A derived class adds something to some calls.
 class WrappedEngine : public Engine {
  public:
   explicit WrappedEngine(std::unique_ptr<Engine> inner) : inner_(std::move(inner)) {}

@@ -36,7 +36,7 @@ class ProgramEngine : public Engine {
     // By table: the initial values, if this worker has them; else empty.
     std::vector<std::vector<float>> initial;
     v1::JobSpec job;  // Required
-    // Of the optimizers' state, to begin with.
+    // The state with which the servers' optimizers begin; empty: they begin anew.
     std::vector<ProgramOptimizerState::Loaded> loaded;
     int64_t steps = 0;  // of the worker; 0: End tells
     std::string device = "program";
