@@ -93,6 +93,15 @@ def saves(job: Job, rank: int, optimizer: str, path: str) -> None:
     _expect_same_state(attached.state_dict()["state"], fresh, tolerance=0)  # alone, and anew
 
 
+def _expect_final(model: Mlp, optimizer: torch.optim.Optimizer, path: str) -> None:
+    """The bits of the job that was not ended."""
+    final = torch.load(f"{path}.final")
+    undisturbed = seeded(Mlp)
+    undisturbed.load_state_dict(final["model"])
+    expect_equal(model, undisturbed, tolerance=0)
+    _expect_same_state(optimizer.state_dict()["state"], final["optimizer"]["state"], tolerance=0)
+
+
 def goes_on(job: Job, rank: int, optimizer: str, path: str, loads_after: bool) -> None:
     """A new job goes on from the file with the bits of the one that was not ended. One process that
     goes on from it comes to the same, up to rounding."""
@@ -135,12 +144,7 @@ def goes_on(job: Job, rank: int, optimizer: str, path: str, loads_after: bool) -
     trainer.wait()
     expect_equal(model, expected)
     if trainer.finish():
-        final = torch.load(f"{path}.final")
-        undisturbed = seeded(Mlp)
-        undisturbed.load_state_dict(final["model"])
-        expect_equal(model, undisturbed, tolerance=0)
-        _expect_same_state(attached.state_dict()["state"], final["optimizer"]["state"],
-                           tolerance=0)
+        _expect_final(model, attached, path)
         job.report()
 
 
@@ -160,12 +164,7 @@ def goes_on_in_two_lives(job: Job, rank: int, optimizer: str, path: str) -> None
     _train(trainer, model, rank, scheduler, FIRST_STEPS + job.step, FIRST_STEPS + job.steps)
     if trainer.finish():
         if FIRST_STEPS + job.steps == STEPS:
-            final = torch.load(f"{path}.final")
-            undisturbed = seeded(Mlp)
-            undisturbed.load_state_dict(final["model"])
-            expect_equal(model, undisturbed, tolerance=0)
-            _expect_same_state(attached.state_dict()["state"], final["optimizer"]["state"],
-                               tolerance=0)
+            _expect_final(model, attached, path)
         job.report()
 
 

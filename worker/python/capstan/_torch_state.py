@@ -13,7 +13,7 @@ from capstan._optimizers import SGD, Adagrad, Adam, Lion, Optimizer, RMSprop
 from capstan._table import Table
 from capstan._torch_optimizers import expect_unchanged, fixed_settings, replace_methods
 
-
+# Means and sums of squares, whose roots divide.
 _SQUARES = {"exp_avg_sq", "max_exp_avg_sq", "sum", "square_avg"}
 
 
@@ -147,8 +147,9 @@ class OptimizerState:
         sizes = [len(group["params"]) for group in optimizer.param_groups]
         groups = state_dict["param_groups"]
         if [len(group["params"]) for group in groups] != sizes:
-            raise InvalidArgument(f"expected parameter groups of {sizes} parameters in the state_dict, "
-                                  f"got {[len(group['params']) for group in groups]}")
+            raise InvalidArgument(f"expected parameter groups of {sizes} parameters, got "
+                                  f"{[len(group['params']) for group in groups]}; load the "
+                                  "state_dict of an optimizer with the same groups")
         # Another version of torch may lack settings.
         groups = [{**settings, **group} for group, settings in zip(groups, self.settings)]
         for group, settings in zip(groups, self.settings):
