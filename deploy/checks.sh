@@ -8,7 +8,8 @@ failed=0
 skipped=0
 
 # check TEXT COMMAND...: counts one case. The output goes to ${scratch}/log. If the case fails, its end is
-# shown, and before it what a test or sanitizer in it found. The command runs in a shell of its own, which ends at the first error in it.
+# shown, and before it what a test or sanitizer in it found. The command runs in a shell of its own, which
+# ends at the first error in it.
 check() {
   local text="$1" began=${SECONDS} exit_code
   shift
