@@ -27,6 +27,8 @@ void VisitPayloads(Request& request, Use use) {
     use(initial->values);
   } else if (auto* const optimizer = std::get_if<OptimizerState>(purpose)) {
     use(optimizer->values);
+  } else if (auto* const collective = std::get_if<Collective>(purpose)) {
+    use(collective->values);
   } else if (auto* const probe = std::get_if<Probe>(purpose)) {
     use(probe->bytes);
   }
@@ -39,8 +41,9 @@ bool IsStep(const ExchangeRequest& request) {
          std::holds_alternative<RowStep>(request.purpose);
 }
 
-bool MovesState(const ExchangeRequest& request) {
+bool LeavesParameters(const ExchangeRequest& request) {
   return std::holds_alternative<WorkerState>(request.purpose) ||
+         std::holds_alternative<Collective>(request.purpose) ||
          std::holds_alternative<OptimizerState>(request.purpose) || PullsState(request);
 }
 
@@ -94,6 +97,9 @@ ExchangeRequest PullAlone(const ExchangeRequest& request) {
     alone.purpose.emplace<WorkerStatePull>();
   } else if (const auto* optimizer = std::get_if<OptimizerStatePull>(&request.purpose)) {
     alone.purpose = *optimizer;
+  } else if (const auto* collective = std::get_if<Collective>(&request.purpose)) {
+    alone.purpose = *collective;
+    std::get<Collective>(alone.purpose).values.Clear();
   }
   return alone;
 }

@@ -105,6 +105,47 @@ struct OptimizerStatePull {
   uint32_t array = 0;
 };
 
+// What all workers do together, beside the parameters.
+enum class CollectiveType : uint8_t {
+  kSum = 1,
+  kMean = 2,
+  kMin = 3,
+  kMax = 4,
+  kBroadcast = 5,  // the values of one worker
+  kBarrier = 6,    // nothing is combined
+  // The worker has no more gradients, and takes no part in operations until all have joined. The
+  // reply is one int64. -1: another worker does the step, so do it without a gradient and join
+  // again. From 0 on: all have joined, and this is the number of the next operation.
+  kJoin = 7,
+  kEndOfStep = 8,  // the worker does no operation of this step any more
+};
+
+enum class CollectiveDtype : uint8_t { kFloat32 = 1, kFloat64 = 2, kInt64 = 3 };
+// Bytes of an element. 0: there is no such type.
+constexpr size_t BytesOf(CollectiveDtype dtype) {
+  if (dtype == CollectiveDtype::kFloat32) return 4;
+  return dtype == CollectiveDtype::kFloat64 || dtype == CollectiveDtype::kInt64 ? 8 : 0;
+}
+
+inline constexpr size_t kMaxCollectiveBytes = size_t{1} << 20;
+
+// The worker's part in an operation of all workers. It is sent to the job's first slice. The reply's
+// values are the result, once all live workers have sent theirs. All do the same operations, with as
+// many elements, in the same order.
+struct Collective {
+  // Names the operation: the worker's next step, and which of its operations in this step it is,
+  // from 0 on.
+  Step step;
+  uint64_t number = 0;
+  CollectiveType type = CollectiveType::kBarrier;
+  CollectiveDtype dtype = CollectiveDtype::kFloat32;
+  uint64_t count = 0;  // elements
+  WorkerId root;       // of a broadcast: whose values count
+  Payload values = {};  // little-endian; empty if no values of this worker count
+};
+// The first slice of the job.
+inline constexpr SliceKey kCollectiveSlice = {TableId(0), SliceIndex(0)};
+
 // The reply's values are to be these bytes. A server answers it before it has shards, too.
 struct Probe {
   Payload bytes;
@@ -115,7 +156,7 @@ struct ExchangeRequest {
   Epoch epoch;  // version of the routing table by which the client chose the server
   SliceKey slice;
   std::variant<DenseStep, RowStep, WorkerState, WorkerStatePull, InitialValues, OptimizerState,
-               OptimizerStatePull, Probe>
+               OptimizerStatePull, Collective, Probe>
       purpose = {};
   // The endpoint may put the pulled values here, if their size fits, instead of allocating memory.
   // It never reads this memory, and no longer writes it once the exchange is answered. Empty: it
@@ -131,9 +172,9 @@ const StepPull* PullOf(const ExchangeRequest& request);
 // The gradient of its push. Null: there is none.
 const Gradient* GradientOf(const ExchangeRequest& request);
 
-// Whether the exchange is about the worker's own state or the optimizer's, and not about
-// parameters.
-bool MovesState(const ExchangeRequest& request);
+// Whether the exchange leaves parameters alone: it is about the worker's own state or the
+// optimizer's, or a collective operation.
+bool LeavesParameters(const ExchangeRequest& request);
 // Whether it asks for such state.
 bool PullsState(const ExchangeRequest& request);
 
@@ -144,8 +185,8 @@ void ForEachPayload(ExchangeRequest& request, absl::FunctionRef<void(Payload&)> 
 size_t PayloadBytes(const ExchangeRequest& request);
 
 // The request of a pull that remains once a server has applied the push of `request`, or has kept
-// its state; of other purposes nothing remains. Without a destination. A pull of rows names its
-// keys by their hash.
+// its state or its part of a collective operation; of other purposes nothing remains. Without a
+// destination. A pull of rows names its keys by their hash.
 ExchangeRequest PullAlone(const ExchangeRequest& request);
 
 }  // namespace capstan

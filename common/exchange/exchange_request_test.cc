@@ -63,19 +63,20 @@ TEST(ExchangeRequestTest, ItsPayloadsAreEverythingThatItBrings) {
   EXPECT_EQ(PayloadBytes(RequestFor(WorkerStatePull())), 0u);
 }
 
-TEST(ExchangeRequestTest, StateIsTheWorkersOrTheOptimizers) {
+TEST(ExchangeRequestTest, StateAndCollectiveOperationsLeaveParametersAlone) {
   for (const ExchangeRequest& pull :
        {RequestFor(WorkerStatePull()), RequestFor(OptimizerStatePull())}) {
-    EXPECT_TRUE(MovesState(pull));
+    EXPECT_TRUE(LeavesParameters(pull));
     EXPECT_TRUE(PullsState(pull));
   }
-  for (const ExchangeRequest& push : {RequestFor(WorkerState()), RequestFor(OptimizerState())}) {
-    EXPECT_TRUE(MovesState(push));
+  for (const ExchangeRequest& push :
+       {RequestFor(WorkerState()), RequestFor(OptimizerState()), RequestFor(Collective())}) {
+    EXPECT_TRUE(LeavesParameters(push));
     EXPECT_FALSE(PullsState(push));
   }
   for (const ExchangeRequest& other : {RequestFor(DenseStep()), RequestFor(RowStep()),
                                        RequestFor(InitialValues()), RequestFor(Probe())}) {
-    EXPECT_FALSE(MovesState(other));
+    EXPECT_FALSE(LeavesParameters(other));
   }
 }
 

@@ -96,7 +96,7 @@ void RecordingEndpoint::RecordValues(const Recording& recording, SliceKey slice,
 void RecordingEndpoint::Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
                                  ReplyCallback done) {
   // The contract is about parameters.
-  if (MovesState(request)) {
+  if (LeavesParameters(request)) {
     return inner_->Exchange(std::move(request), std::move(delivered), std::move(done));
   }
   const uint64_t id = ++recording_.last_id;

@@ -97,6 +97,14 @@ void FillPurpose(const ExchangeRequest& request, v1::ExchangeRequestHeader* head
     header->mutable_optimizer_state()->set_steps(optimizer->steps);
   } else if (const auto* pull = std::get_if<OptimizerStatePull>(&purpose)) {
     header->mutable_optimizer_state_pull()->set_array(pull->array);
+  } else if (const auto* collective = std::get_if<Collective>(&purpose)) {
+    v1::Collective& message = *header->mutable_collective();
+    message.set_step(collective->step.value());
+    message.set_number(collective->number);
+    message.set_type(static_cast<v1::Collective::Type>(collective->type));
+    message.set_dtype(static_cast<v1::Collective::Dtype>(collective->dtype));
+    message.set_count(collective->count);
+    message.set_root(collective->root.value());
   } else {
     header->mutable_probe();
   }
@@ -136,6 +144,17 @@ absl::Status ReadPurpose(const v1::ExchangeRequestHeader& header, ExchangeReques
     case v1::ExchangeRequestHeader::kOptimizerStatePull:
       purpose = OptimizerStatePull{header.optimizer_state_pull().array()};
       return absl::OkStatus();
+    case v1::ExchangeRequestHeader::kCollective: {
+      const v1::Collective& message = header.collective();
+      // A number that stands for nothing is kept. The server refuses it.
+      purpose = Collective{Step(message.step()),
+                           message.number(),
+                           static_cast<CollectiveType>(message.type()),
+                           static_cast<CollectiveDtype>(message.dtype()),
+                           message.count(),
+                           WorkerId(message.root())};
+      return absl::OkStatus();
+    }
     case v1::ExchangeRequestHeader::kProbe:
       purpose.emplace<Probe>();
       return absl::OkStatus();
@@ -143,8 +162,8 @@ absl::Status ReadPurpose(const v1::ExchangeRequestHeader& header, ExchangeReques
       break;
   }
   return absl::InvalidArgumentError(
-      "expected a request for a step, for a worker's or an optimizer's state, for initial values "
-      "or for a probe, got none of them");
+      "expected a request for a step, for a worker's or an optimizer's state, for initial values, "
+      "for a collective operation or for a probe, got none of them");
 }
 
 // INVALID_ARGUMENT: the payload has bytes that nobody asks for, or lacks some.
@@ -189,6 +208,8 @@ void SetPayload(Payload payload, RequestFrame* frame) {
     initial->values = std::move(payload);
   } else if (auto* optimizer = std::get_if<OptimizerState>(&purpose)) {
     optimizer->values = std::move(payload);
+  } else if (auto* collective = std::get_if<Collective>(&purpose)) {
+    collective->values = std::move(payload);
   } else if (auto* probe = std::get_if<Probe>(&purpose)) {
     probe->bytes = std::move(payload);
   } else if (auto* dense = std::get_if<DenseStep>(&purpose)) {

@@ -19,6 +19,7 @@ void AddShardMetrics(const ShardCounts& counts,
   add(kExchanges, "kind", "push_pull", counts.push_pulls);
   add(kExchanges, "kind", "own_state", counts.own_states);
   add(kExchanges, "kind", "initial_values", counts.initial_values);
+  add(kExchanges, "kind", "collective", counts.collectives);
   counts.received.ForEach([&add](absl::string_view codec, uint64_t bytes) {
     add("capstan_server_received_bytes_total", "codec", codec, bytes);
   });

@@ -17,6 +17,7 @@ TEST(ServerMetricsTest, CountsHaveTheirNames) {
   counts.push_pulls = 3;
   counts.own_states = 4;
   counts.initial_values = 18;
+  counts.collectives = 20;
   counts.received.Add(CodecType::kInt8, 5);
   counts.sent.Add(CodecType::kFloat32, 6);
   counts.duplicate_pushes = 7;
@@ -33,6 +34,7 @@ TEST(ServerMetricsTest, CountsHaveTheirNames) {
            "exchanges_total{kind=\"push_pull\"} 3",
            "exchanges_total{kind=\"own_state\"} 4",
            "exchanges_total{kind=\"initial_values\"} 18",
+           "exchanges_total{kind=\"collective\"} 20",
            "received_bytes_total{codec=\"float32\"} 0",
            "received_bytes_total{codec=\"int8\"} 5",
            "sent_bytes_total{codec=\"float32\"} 6",

@@ -81,7 +81,7 @@ void Shard::Enter(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback do
     if (status.ok() && it == slices_.end()) status = absl::InternalError("no such slice here");
     if (status.ok()) {
       CountRequestLocked(request);
-      it->second->Exchange(std::move(request), std::move(done), &due.replies);
+      DispatchLocked(std::move(request), *it->second, std::move(done), &due.replies);
       if (on_cut_ != nullptr && it->second->has_cut()) TakeCutLocked(due);
     } else {
       due.replies.emplace_back(std::move(done), ErrorReply(std::move(status)));
@@ -92,13 +92,32 @@ void Shard::Enter(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback do
   Run(std::move(due));
 }
 
+void Shard::DispatchLocked(ExchangeRequest&& request, Slice& slice,
+                           ParameterEndpoint::ReplyCallback done, ReleasedReplies* released) {
+  const WorkerId worker = request.sender.worker;
+  if (auto* collective = std::get_if<Collective>(&request.purpose)) {
+    if (slice.IsWhole(collective->step)) {
+      return collectives_.Exchange(worker, std::move(*collective), std::move(done), released);
+    }
+    released->emplace_back(std::move(done),
+                           ErrorReply(absl::FailedPreconditionError(
+                               "collective operations and joins need the consistency bsp")));
+    return;
+  }
+  const bool is_first = request.slice == kCollectiveSlice && PushOf(request) != nullptr;
+  slice.Exchange(std::move(request), std::move(done), released);
+  if (is_first) collectives_.NoteProgress(worker, slice.next_step(worker), released);
+}
+
 void Shard::CountRequestLocked(const ExchangeRequest& request) {
   const bool is_pull = PullOf(request) != nullptr;
   if (PushOf(request) != nullptr) {
     ++(is_pull ? counts_.push_pulls : counts_.pushes);
   } else if (is_pull) {
     ++counts_.pulls;
-  } else if (MovesState(request)) {
+  } else if (std::holds_alternative<Collective>(request.purpose)) {
+    ++counts_.collectives;
+  } else if (LeavesParameters(request)) {
     ++counts_.own_states;
   } else {
     ++counts_.initial_values;
@@ -122,6 +141,7 @@ int64_t Shard::num_exchanges() const {
 ShardCounts Shard::counts() {
   MutexLock lock(&mu_);
   ShardCounts counts = counts_;
+  counts.parked += collectives_.num_parked();
   for (const auto& [key, slice] : slices_) {
     counts.parked += slice->num_parked();
     counts.duplicate_pushes += slice->duplicate_pushes();
@@ -158,6 +178,13 @@ void Shard::SetLiveWorkers(absl::Span<const Worker> workers) {
     const Workers previous = std::exchange(workers_, {});
     for (const Worker& worker : workers) workers_.emplace(worker.worker, worker);
     for (auto& [key, slice] : slices_) ChangeWorkersLocked(previous, *slice, &due.replies);
+    if (const auto first = slices_.find(kCollectiveSlice); first != slices_.end()) {
+      collectives_.SetWorkers(workers, &due.replies);
+      for (const Worker& worker : workers) {
+        collectives_.NoteProgress(worker.worker, first->second->next_step(worker.worker),
+                                  &due.replies);
+      }
+    }
     TakeCutLocked(due);
     CountRepliesLocked(due.replies);
   }
@@ -267,9 +294,14 @@ Step Shard::HoldBack() {
 }
 
 void Shard::CancelParked(const absl::Status& status) {
-  ForEachSlice([&status](const SliceKey&, Slice& slice, ReleasedReplies* released) {
-    slice.CancelParked(status, released);
-  });
+  Due due;
+  {
+    MutexLock lock(&mu_);
+    collectives_.Cancel(status, &due.replies);
+    for (auto& [key, slice] : slices_) slice->CancelParked(status, &due.replies);
+    CountRepliesLocked(due.replies);
+  }
+  Run(std::move(due));
 }
 
 }  // namespace capstan

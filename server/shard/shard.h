@@ -18,6 +18,7 @@
 #include "common/exchange/payload.h"
 #include "common/tensor/slicing.h"
 #include "server/consistency/consistency_schedule.h"
+#include "server/shard/collectives.h"
 #include "server/slice/shard_counts.h"
 #include "server/slice/shard_snapshot.h"
 #include "server/slice/slice.h"
@@ -52,8 +53,9 @@ class Shard {
   // and removes who does not come back. Until then each of them holds its place in the slices.
   void RestoreWorkers(absl::Span<const Worker> workers);
 
-  // Applies and answers, as Slice::Exchange. More errors: FAILED_PRECONDITION: the worker is not
-  // live, or the request is of another incarnation. UNAVAILABLE: the worker is entering. NOT_FOUND:
+  // Applies and answers, as Slice::Exchange, or Collectives::Exchange. More errors:
+  // FAILED_PRECONDITION: the worker is not live, or the request is of another incarnation; or a
+  // collective operation of a step that is not one of BSP. UNAVAILABLE: the worker is entering. NOT_FOUND:
   // the shard has no such slice. Replies run on this thread once the lock is free.
   void Exchange(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback done);
 
@@ -92,6 +94,10 @@ class Shard {
   };
 
   void Enter(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback done);
+  // Hands the request of a live worker to its slice, or to the collective operations.
+  void DispatchLocked(ExchangeRequest&& request, Slice& slice,
+                      ParameterEndpoint::ReplyCallback done, ReleasedReplies* released)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status CheckSenderLocked(const Sender& sender) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Tells the slice how workers_ differs from `previous`.
   void ChangeWorkersLocked(const Workers& previous, Slice& slice, ReleasedReplies* released) const
@@ -114,6 +120,7 @@ class Shard {
   Workers workers_ ABSL_GUARDED_BY(mu_);  // the live ones
   // Ordered: a change of the membership then answers parked pulls in the same order in every run.
   Slices slices_ ABSL_GUARDED_BY(mu_);
+  Collectives collectives_ ABSL_GUARDED_BY(mu_);  // if kCollectiveSlice is here
   ShardCounts counts_ ABSL_GUARDED_BY(mu_);            // without those of the slices
   CutCallback on_cut_ ABSL_GUARDED_BY(mu_);            // null: no cut is pending
   Slices::iterator first_uncut_ ABSL_GUARDED_BY(mu_);  // for on_cut_: those before it are cut

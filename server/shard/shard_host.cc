@@ -330,6 +330,10 @@ absl::Status ShardHost::Check(const ExchangeRequest& request) const {
   if (std::holds_alternative<OptimizerState>(request.purpose)) {
     status = CheckFromFirstWorker(request, "the optimizer's state");
   }
+  if (std::holds_alternative<Collective>(request.purpose) && request.slice != kCollectiveSlice) {
+    status = absl::InvalidArgumentError(
+        "expected collective operations at the first slice of the job's first table");
+  }
   if (const auto* state = std::get_if<WorkerState>(&request.purpose); state && state->cut == 0) {
     status = absl::InvalidArgumentError("expected the state of a cut from 1 on, got cut 0");
   }

@@ -34,7 +34,8 @@ struct ShardCounts {
   int64_t pushes = 0;  // without a pull
   int64_t pulls = 0;   // without a push
   int64_t push_pulls = 0;
-  int64_t own_states = 0;  // of workers, and of optimizers
+  int64_t own_states = 0;   // of workers, and of optimizers
+  int64_t collectives = 0;  // parts in collective operations
   int64_t initial_values = 0;
   CodecBytes received;  // gradients, states and initial values
   CodecBytes sent;      // values and states
@@ -42,7 +43,9 @@ struct ShardCounts {
   // Of exchanges; 0 without a clock.
   absl::Duration lock_wait;
   absl::Duration lock_held;
-  int64_t exchanges() const { return pushes + pulls + push_pulls + own_states + initial_values; }
+  int64_t exchanges() const { 
+    return pushes + pulls + push_pulls + own_states + collectives + initial_values;
+  }
 
   // Now:
   int64_t parked = 0;
@@ -53,6 +56,7 @@ struct ShardCounts {
     pulls += other.pulls;
     push_pulls += other.push_pulls;
     own_states += other.own_states;
+    collectives += other.collectives;
     initial_values += other.initial_values;
     received.Add(other.received);
     sent.Add(other.sent);

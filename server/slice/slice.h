@@ -125,6 +125,8 @@ class Slice {
   virtual Payload values() const = 0;
   // Sets `values` to the row of the key, and is true if there is one. A dense slice has none.
   virtual bool ReadRow(uint64_t /*key*/, absl::Span<float> /*values*/) const { return false; }
+  // Whether all workers pull the same versions of `step`.
+  bool IsWhole(Step step) const { return schedule_->AppliesWholeStep(step); }
   // The step of an added worker's next push.
   Step next_step(WorkerId worker) const { return steps_.completed(worker); }
 
@@ -143,8 +145,6 @@ class Slice {
   const PushLog& kept() const { return kept_; }
   // Whether a push of `step` is kept until the schedule lets it be applied.
   bool IsKept(Step step) const { return steps_.min_step() < schedule_->KeptUntil(step); }
-  // Whether all workers pull the same versions of `step`.
-  bool IsWhole(Step step) const { return schedule_->AppliesWholeStep(step); }
   // The push without its gradient.
   static CheckedPush HeadOf(const StepPush& push) {
     return {push.step, push.base_version, push.learning_rate};

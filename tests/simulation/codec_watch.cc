@@ -64,7 +64,7 @@ void CodecWatchEndpoint::TakeCopy(SliceKey slice, WorkerId id, const ExchangeRep
 
 void CodecWatchEndpoint::Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
                                   ReplyCallback done) {
-  if (MovesState(request)) {
+  if (LeavesParameters(request)) {
     const auto* state = std::get_if<WorkerState>(&request.purpose);
     if (state != nullptr && state->cut == kFinalCut && worker_->options.own_arrays > 0) {
       worker_->watch.residuals.push_back(ResidualIn(request, worker_->options.own_arrays));

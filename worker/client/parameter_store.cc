@@ -73,6 +73,16 @@ void ParameterStore::PullAll(Step step, bool is_exact) {
   exchanges_.traffic().CountSending(exchanges_.clock().Now() - begin);
 }
 
+void ParameterStore::Send(Collective part,
+                          absl::AnyInvocable<absl::Status(const ExchangeReply&)> take) {
+  exchanges_.Open(exchanges_.collectives(), /*exchanges=*/1);
+  exchanges_.client().Exchange({exchanges_.sender(), Epoch(), kCollectiveSlice, std::move(part)},
+                               /*delivered=*/[] {},
+                               [this, take = std::move(take)](const ExchangeReply& reply) mutable {
+                                 exchanges_.Close(exchanges_.collectives(), take(reply));
+                               });
+}
+
 void ParameterStore::PushPull(int layer, Step step) {
   Open(layer);
   PushOpened(layer, step);

@@ -99,6 +99,17 @@ class ParameterStore {
     states_.PushOptimizerState(table, array, steps, values);
   }
 
+  // The worker, as in all its requests.
+  const Sender& sender() const { return exchanges_.sender(); }
+
+  // Sends the worker's part of a collective operation. `take` gets the answer, and returns the error
+  // that ends all waits, or OK. WaitForCollectives returns after it.
+  void Send(Collective part, absl::AnyInvocable<absl::Status(const ExchangeReply&)> take);
+  // Blocks until all sent parts are answered, for `limit` at most. False: one is not.
+  absl::StatusOr<bool> WaitForCollectives(absl::Duration limit) {
+    return exchanges_.WaitFor(exchanges_.collectives(), limit);
+  }
+
   // Pulls all layers at `step`, in the codecs of the tables or as float32.
   void PullAll(Step step) { PullAll(step, /*is_exact=*/false); }
   void PullAllExactly(Step step) { PullAll(step, /*is_exact=*/true); }
@@ -144,7 +155,7 @@ class ParameterStore {
   absl::StatusOr<bool> WaitForLayerFor(int layer, absl::Duration limit) {
     return exchanges_.WaitFor(layer, limit);
   }
-  // All layers, and all rows.
+  // All layers, all rows, and collective operations.
   absl::Status WaitForAll() { return exchanges_.WaitForAll(); }
   // Ends all waits with `status`, now and later, unless an exchange failed before.
   void Fail(const absl::Status& status) { exchanges_.Fail(status); }

@@ -7,7 +7,7 @@ namespace capstan {
 WorkerExchanges::WorkerExchanges(const Options& options, size_t layer_count, size_t table_count)
     : options_(options),
       layer_count_(layer_count),
-      group_count_(layer_count + table_count),
+      group_count_(layer_count + table_count + 1),
       epoch_(options.clock->Now()),
       open_(group_count_),
       learning_rates_(table_count) {}

@@ -21,7 +21,7 @@ namespace capstan {
 
 // What all exchanges of a worker share: how they are sent, how many are open, the first error,
 // learning rates, and traffic. Open exchanges are counted by group, and others wait for a group: a
-// layer of dense tables, or a sparse table. Thread-safe.
+// layer of dense tables, a sparse table, or collective operations. Thread-safe.
 class WorkerExchanges {
  public:
   struct Options {
@@ -40,8 +40,10 @@ class WorkerExchanges {
   Scheduler& scheduler() const { return *options_.scheduler; }
   const Sender& sender() const { return options_.sender; }
 
-  // The group of a layer is its number. This is the group of a sparse table.
+  // The group of a layer is its number. These are the groups of a sparse table, and of collective
+  // operations.
   size_t GroupOf(TableId sparse_table) const { return layer_count_ + sparse_table.value(); }
+  size_t collectives() const { return group_count_ - 1; }
 
   void Open(size_t group, int64_t exchanges);
   // One open exchange of the group has ended. An error ends all waits, unless there was one before.

@@ -1,4 +1,4 @@
-// The functions of capstan.h. Each checks its arguments, calls ClientJob or ProgramEngine, and
+// The functions of capstan.h for jobs, tables and steps. Each checks its arguments, calls ClientJob or ProgramEngine, and
 // turns their Status into a capstan_status and a message.
 #include "worker/client_api/capstan.h"
 
@@ -25,42 +25,14 @@
 #include "common/transport/grpc/grpc_setup.h"
 #include "proto/coordinator_service.pb.h"
 #include "worker/client_api/convert_floats.h"
+#include "worker/client_api/job_access.h"
 #include "worker/client_api/last_error.h"
 #include "worker/client_api/read_arguments.h"
 #include "worker/program/client_job.h"
 #include "worker/program/program_engine.h"
 
-struct capstan_job {
-  std::unique_ptr<capstan::ClientJob> job;
-  const pid_t process = getpid();
-};
-
 namespace capstan {
 namespace {
-
-capstan_status Forked() {
-  SetLastError("this job belongs to the parent process; a child cannot use it");
-  return CAPSTAN_FORKED;
-}
-
-absl::Duration LimitOf(int64_t timeout_ms) {
-  return timeout_ms < 0 ? absl::InfiniteDuration() : absl::Milliseconds(timeout_ms);
-}
-
-absl::StatusOr<TableId> IdOf(int32_t table) {
-  if (table >= 0) return TableId(static_cast<uint32_t>(table));
-  return absl::InvalidArgumentError(absl::StrCat("table: expected one from 0 on, got ", table));
-}
-
-// `count` items at `items`. INVALID_ARGUMENT: there are some, and no items.
-template <typename Item>
-absl::StatusOr<absl::Span<Item>> ItemsAt(Item* items, size_t count, const char* name) {
-  if (items == nullptr && count > 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(name, ": expected ", count, " of them, got NULL"));
-  }
-  return absl::Span<Item>(items, count);
-}
 
 // The table's memory, if it has `count` elements.
 template <typename Value>
@@ -83,40 +55,6 @@ template <typename Value>
 float* MemoryOf(absl::Span<const absl::Span<Value>> spans, int32_t table) {
   if (table < 0 || static_cast<size_t>(table) >= spans.size()) return nullptr;
   return const_cast<float*>(spans[table].data());
-}
-
-// A child must not touch the job: a lock that another thread held at the fork stays locked there.
-bool IsForked(const capstan_job& job) { return job.process != getpid(); }
-
-// Null: there is no job, or it is the parent process's.
-ClientJob* JobOf(const capstan_job* job) {
-  return job == nullptr || IsForked(*job) ? nullptr : job->job.get();
-}
-
-// Null also before capstan_start.
-ProgramEngine* EngineOf(const capstan_job* job) {
-  const ClientJob* const client = JobOf(job);
-  return client == nullptr ? nullptr : client->engine();
-}
-
-// Calls `use`, which returns a Status, with the job.
-template <typename Use>
-capstan_status WithJob(capstan_job* job, Use use) {
-  return Guarded([&] {
-    if (job == nullptr) return Return(absl::InvalidArgumentError("job: expected a job, got NULL"));
-    if (IsForked(*job)) return Forked();
-    return Return(use(*job->job));
-  });
-}
-
-// Calls `use`, which returns a Status, with the engine of `job`.
-template <typename Use>
-capstan_status WithEngine(capstan_job* job, Use use) {
-  return WithJob(job, [&](ClientJob& client) -> absl::Status {
-    if (ProgramEngine* const engine = client.engine()) return use(*engine);
-    return absl::FailedPreconditionError(
-        "the job has not started: call capstan_start (in Python job.start()) before this");
-  });
 }
 
 // Logs of the library: warnings and errors, to standard error. Before the first job.
@@ -297,43 +235,6 @@ capstan_status capstan_set_learning_rate(capstan_job* job, int32_t table, double
   });
 }
 
-int32_t capstan_optimizer_arrays(const capstan_job* job, int32_t table) {
-  const ClientJob* const client = JobOf(job);
-  return client == nullptr ? -1 : client->OptimizerArraysOf(table);
-}
-
-capstan_status capstan_read_optimizer_state(capstan_job* job, int32_t table, int32_t array,
-                                            float* values, size_t count, int64_t* steps,
-                                            int64_t timeout_ms) {
-  return WithEngine(job, [&](ProgramEngine& engine) -> absl::Status {
-    ASSIGN_OR_RETURN(const capstan::TableId id, capstan::IdOf(table));
-    ASSIGN_OR_RETURN(const auto to, capstan::ItemsAt(values, count, "values"));
-    if (steps == nullptr || array < 0) {
-      return absl::InvalidArgumentError("expected an array from 0 on, and a place for the steps");
-    }
-    uint64_t counted = 0;
-    RETURN_IF_ERROR(engine.optimizer_state().Read(id, static_cast<uint32_t>(array), to, &counted,
-                                                  LimitOf(timeout_ms)));
-    *steps = static_cast<int64_t>(counted);
-    return absl::OkStatus();
-  });
-}
-
-capstan_status capstan_load_optimizer_state(capstan_job* job, int32_t table, int32_t array,
-                                            const float* values, size_t count, int64_t steps,
-                                            int64_t timeout_ms) {
-  return WithJob(job, [&](ClientJob& client) -> absl::Status {
-    ASSIGN_OR_RETURN(const capstan::TableId id, capstan::IdOf(table));
-    ASSIGN_OR_RETURN(const auto from, capstan::ItemsAt(values, count, "values"));
-    if (array < 0) return absl::InvalidArgumentError("array: expected 0 or more");
-    RETURN_IF_ERROR(capstan::ProgramOptimizerState::CheckLoaded(from, steps));
-    return client.LoadOptimizerState(
-        {id, static_cast<uint32_t>(array), static_cast<uint64_t>(steps),
-         std::make_shared<const std::vector<float>>(from.begin(), from.end())},
-        LimitOf(timeout_ms));
-  });
-}
-
 capstan_status capstan_end_step(capstan_job* job, double loss, uint64_t samples,
                                 int64_t timeout_ms) {
   const bool is_known = std::isfinite(loss);
@@ -347,7 +248,7 @@ capstan_status capstan_finish(capstan_job* job, int32_t* is_evaluator, int64_t t
     if (is_evaluator == nullptr) {
       return absl::InvalidArgumentError("is_evaluator: expected a place for it, got NULL");
     }
-    RETURN_IF_ERROR(engine.steps().End());
+    RETURN_IF_ERROR(engine.End());
     ASSIGN_OR_RETURN(const bool evaluates, engine.steps().AwaitEvaluation(LimitOf(timeout_ms)));
     *is_evaluator = evaluates ? 1 : 0;
     return absl::OkStatus();

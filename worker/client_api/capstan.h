@@ -58,7 +58,7 @@ extern "C" {
 #endif
 
 /* Grows when a function, a number or a field is added. */
-#define CAPSTAN_API_VERSION 3
+#define CAPSTAN_API_VERSION 4
 
 #define CAPSTAN_EXPORT __attribute__((visibility("default")))
 
@@ -76,8 +76,18 @@ typedef enum capstan_status {
 typedef enum capstan_dtype {
   CAPSTAN_FLOAT32 = 0,
   CAPSTAN_FLOAT16 = 1, /* IEEE 754 binary16 */
-  CAPSTAN_BFLOAT16 = 2
+  CAPSTAN_BFLOAT16 = 2,
+  /* Only of operations of all workers: */
+  CAPSTAN_FLOAT64 = 3,
+  CAPSTAN_INT64 = 4
 } capstan_dtype;
+
+typedef enum capstan_operation {
+  CAPSTAN_SUM = 1,
+  CAPSTAN_MEAN = 2, /* not of CAPSTAN_INT64 */
+  CAPSTAN_MIN = 3,
+  CAPSTAN_MAX = 4 /* of floats, as CAPSTAN_MIN: NaN if one is NaN */
+} capstan_operation;
 
 typedef enum capstan_optimizer_type {
   CAPSTAN_SGD = 1,
@@ -334,6 +344,33 @@ CAPSTAN_EXPORT capstan_status capstan_load_optimizer_state(capstan_job* job, int
                                                            int32_t array, const float* values,
                                                            size_t count, int64_t steps,
                                                            int64_t timeout_ms);
+
+/* What all workers do together beside the parameters, under BSP only: losses, counts, decisions.
+ * Every worker makes the same calls in the same order, with as many elements, from capstan_start
+ * until capstan_finish; workers that differ fail the job, which names them and what they called.
+ * The results have the same bits at all workers and in all runs: values are combined in order of
+ * rank. At most 1 MiB: larger tensors belong into tables. One thread at a time.
+ * CAPSTAN_INVALID_ARGUMENT: an argument. CAPSTAN_WRONG_ORDER: the job is not in BSP, another
+ * operation has not ended, or the worker has finished. After CAPSTAN_TIMEOUT the same call, with the
+ * same values, goes on. */
+
+/* Puts the sum (or mean, minimum, maximum) over the workers in place of `count` elements of `dtype`:
+ * CAPSTAN_FLOAT32, CAPSTAN_FLOAT64 or CAPSTAN_INT64, whose sums wrap. */
+CAPSTAN_EXPORT capstan_status capstan_all_reduce(capstan_job* job, int32_t operation, void* values,
+                                                 size_t count, int32_t dtype, int64_t timeout_ms);
+/* Puts those of the worker `root` in place of `count` elements. */
+CAPSTAN_EXPORT capstan_status capstan_broadcast(capstan_job* job, int32_t root, void* values,
+                                                size_t count, int32_t dtype, int64_t timeout_ms);
+/* Waits until all workers have called it. */
+CAPSTAN_EXPORT capstan_status capstan_barrier(capstan_job* job, int64_t timeout_ms);
+
+/* For workers with fewer batches. This worker has no more gradients: it waits until another one has
+ * pushed the step that comes next, and sets `*others_go_on` to 1. Then end that step, which has no
+ * gradient here and counts as zeros in the mean, and call again; until it is 0: no worker has more,
+ * and all have done equally many steps. Every worker calls it after its last batch. The operations
+ * above, of workers that have not called it, are theirs alone meanwhile. */
+CAPSTAN_EXPORT capstan_status capstan_join(capstan_job* job, int32_t* others_go_on,
+                                           int64_t timeout_ms);
 
 /* Ends a step. Layers that were not pushed in it had no gradient: they send a push without one,
  * which changes nothing unless another worker has a gradient. `loss` is the mean over `samples`

@@ -68,6 +68,8 @@ class Engine {
 
   // Every worker has this number of steps: one of them has told. Any thread.
   virtual void LimitSteps(int64_t /*steps*/) {}
+  // All steps are done. Blocks until a program does without the store, or is asked to end.
+  virtual absl::Status AwaitEnd() { return absl::OkStatus(); }
   // The latest RunStep has pushed nothing: the worker has no further step, or is asked to end.
   virtual bool has_ended() const { return false; }
   // The number of samples of the latest RunStep; none: those of its batch.

@@ -10,6 +10,9 @@
 namespace capstan {
 namespace {
 
+// How often a wait looks whether it has become a long one.
+constexpr absl::Duration kLookInterval = absl::Seconds(1);
+
 int LayerCount(const std::vector<v1::TableSpec>& tables) {
   int count = 0;
   for (const v1::TableSpec& table : tables) {
@@ -27,6 +30,7 @@ ProgramEngine::ProgramEngine(Options options)
       rows_(options_.clock, &options_.tables, &steps_, layer_count_),
       optimizer_state_(options_.clock, &options_.tables, options_.job, &steps_,
                        layer_count_ + options_.tables.size()),
+      collectives_(options_.clock, &steps_, options_.job),
       loaded_(std::move(options_.loaded)) {}
 
 absl::Status ProgramEngine::CheckLayer(int layer) const {
@@ -58,10 +62,15 @@ absl::Status ProgramEngine::WaitUntil(int layer, absl::Time deadline) {
   RETURN_IF_ERROR(CheckLayer(layer));
   ASSIGN_OR_RETURN(const ProgramSteps::StoreLease store, steps_.LeaseStore());
   if (store == nullptr) return absl::OkStatus();  // All steps are done, and answered.
-  const absl::StatusOr<bool> has_arrived =
-      store->WaitForLayerFor(layer, deadline - options_.clock->Now());
-  if (!has_arrived.ok()) return steps_.Lose(has_arrived.status());
-  return *has_arrived ? absl::OkStatus() : absl::DeadlineExceededError("values are on their way");
+  while (true) {
+    const absl::Duration rest = deadline - options_.clock->Now();
+    const absl::StatusOr<bool> has_arrived =
+        store->WaitForLayerFor(layer, std::min(rest, kLookInterval));
+    if (!has_arrived.ok()) return steps_.Lose(has_arrived.status());
+    if (*has_arrived) return absl::OkStatus();
+    collectives_.NoteWaiting(steps_.current(), *store);
+    if (rest <= kLookInterval) return absl::DeadlineExceededError("values are on their way");
+  }
 }
 
 absl::Status ProgramEngine::Push(int layer, absl::Duration limit) {
@@ -121,6 +130,15 @@ absl::Status ProgramEngine::EndStepUntil(double loss, size_t samples, absl::Time
   }
   RETURN_IF_ERROR(rows_.PushNothing(deadline));
   return steps_.CloseStep(loss, samples);
+}
+
+absl::Status ProgramEngine::End() {
+  const bool is_again = steps_.has_ended_steps();
+  // Taken before: afterwards the training may end.
+  const absl::StatusOr<ProgramSteps::StoreLease> store = steps_.LeaseStore();
+  RETURN_IF_ERROR(steps_.End());
+  if (!is_again && store.ok() && *store != nullptr) collectives_.NoteEnd(**store);
+  return absl::OkStatus();
 }
 
 void ProgramEngine::BeginTraining(Step first_step, bool sets_initial_values,

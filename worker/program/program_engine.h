@@ -19,6 +19,7 @@
 #include "proto/coordinator_service.pb.h"
 #include "worker/client/parameter_store.h"
 #include "worker/engine/engine.h"
+#include "worker/program/program_collectives.h"
 #include "worker/program/program_optimizer_state.h"
 #include "worker/program/program_rows.h"
 #include "worker/program/program_steps.h"
@@ -51,6 +52,8 @@ class ProgramEngine : public Engine {
   ProgramRows& rows() { return rows_; }
   // The state of the servers' optimizers.
   ProgramOptimizerState& optimizer_state() { return optimizer_state_; }
+  // What all workers do together beside the parameters.
+  ProgramCollectives& collectives() { return collectives_; }
 
   // The program's side:
 
@@ -67,6 +70,8 @@ class ProgramEngine : public Engine {
   // Ends the step. The servers hear of each layer and sparse table without a push that the step is
   // done there without a gradient. `loss` is the mean over the step's samples.
   absl::Status EndStep(double loss, size_t samples, absl::Duration limit);
+  // There is no further step, as ProgramSteps::End.
+  absl::Status End();
 
   // The training loop's side:
 
@@ -79,6 +84,7 @@ class ProgramEngine : public Engine {
   absl::Status RunForward(ParameterStore& store) override { return store.WaitForAll(); }
   absl::StatusOr<BatchResult> Result() override { return steps_.Result(); }
   void LimitSteps(int64_t steps) override { steps_.LimitSteps(steps); }
+  absl::Status AwaitEnd() override { return steps_.AwaitEnd(); }
   bool has_ended() const override { return steps_.has_ended(); }
   std::optional<size_t> step_samples() const override { return steps_.samples(); }
   absl::Status Finish() override { return steps_.EndTraining(); }
@@ -100,6 +106,7 @@ class ProgramEngine : public Engine {
   ProgramSteps steps_;
   ProgramRows rows_;
   ProgramOptimizerState optimizer_state_;
+  ProgramCollectives collectives_;
 
   std::vector<ProgramOptimizerState::Loaded> loaded_;  // until BeginTraining
 

@@ -80,6 +80,7 @@ class ProgramEngineTest : public testing::Test {
     options.clock = &clock_;
     options.tables = TwoTables();
     options.initial.resize(2);
+    options.job.mutable_cluster()->set_num_workers(1);
     options.steps = steps;
     engine_ = std::make_unique<ProgramEngine>(options);
     TrainingRig::Options rig;
@@ -108,6 +109,11 @@ class ProgramEngineTest : public testing::Test {
   }
 
   void Join() { thread_.join(); }
+  // The program has no further step.
+  void End() {
+    ASSERT_TRUE(engine_->End().ok());
+    Join();
+  }
 
   void Fill(int table, float gradient) {
     for (float& value : engine_->gradients()[table]) value = gradient;
@@ -138,7 +144,7 @@ TEST_F(ProgramEngineTest, EachStepMovesTheValuesByTheProgramsGradient) {
   Start(/*steps=*/3);
   const std::vector<float> first = Values(0);
   for (const float gradient : {1.0f, 2.0f, 4.0f}) ASSERT_TRUE(Step1(gradient).ok());
-  Join();
+  End();
   ASSERT_TRUE(loop_status_.ok()) << loop_status_;
   EXPECT_TRUE(loop_->has_finished());
   const std::vector<float> last = Values(0);
@@ -159,7 +165,7 @@ TEST_F(ProgramEngineTest, TheProgressHasTheLossAndTheSamplesOfTheProgram) {
   Start(/*steps=*/2);
   ASSERT_TRUE(Step1(1, /*samples=*/10).ok());
   ASSERT_TRUE(Step1(4, /*samples=*/20).ok());
-  Join();
+  End();
   EXPECT_EQ(loop_->progress().samples(), 30u);
   EXPECT_DOUBLE_EQ(loop_->progress().loss(), 3);
   EXPECT_EQ(loop_->progress().steps_done(), 2);
@@ -170,7 +176,7 @@ TEST_F(ProgramEngineTest, StepsWithoutAKnownEndEndWhenTheProgramSaysSo) {
   Start(/*steps=*/0);
   for (int i = 0; i < 5; ++i) ASSERT_TRUE(Step1(1).ok());
   EXPECT_EQ(loop_->progress().steps_total(), 0) << "nobody knows it yet";
-  ASSERT_TRUE(engine_->steps().End().ok());
+  ASSERT_TRUE(engine_->End().ok());
   Join();
   EXPECT_TRUE(loop_status_.ok()) << loop_status_;
   EXPECT_TRUE(loop_->has_finished());
@@ -185,7 +191,7 @@ TEST_F(ProgramEngineTest, ALayerWithoutAPushKeepsItsValues) {
   Fill(1, 1);
   ASSERT_TRUE(engine_->Push(1, kForever).ok());
   ASSERT_TRUE(engine_->EndStep(0, 1, kForever).ok());
-  Join();
+  End();
   EXPECT_EQ(Values(0), unused);
   EXPECT_FLOAT_EQ(Values(1)[0], used[0] - kLearningRate);
 }
@@ -203,21 +209,49 @@ TEST_F(ProgramEngineTest, ALayerIsPushedOnceAStep) {
 TEST_F(ProgramEngineTest, AfterTheAnnouncedStepsThereIsNoOther) {
   Start(/*steps=*/1);
   ASSERT_TRUE(Step1(1).ok());
+  for (const bool has_ended : {false, true}) {
+    EXPECT_TRUE(absl::IsFailedPrecondition(engine_->Push(0, kForever))) << has_ended;
+    EXPECT_TRUE(absl::IsFailedPrecondition(engine_->EndStep(0, 0, kForever))) << has_ended;
+    if (!has_ended) End();
+  }
+}
+
+TEST_F(ProgramEngineTest, TheServersAreThereUntilTheProgramHasEnded) {
+  Start(/*steps=*/1);
+  ASSERT_TRUE(Step1(1).ok());
+  ASSERT_TRUE(engine_->Wait(-1, kForever).ok());
+  // The others hear that the steps are done once nothing can follow.
+  EXPECT_FALSE(loop_->has_finished());
+  ProgramSteps::StoreLease store = engine_->steps().LeaseStore().value();
+  ASSERT_NE(store, nullptr);
+  store->PullAllExactly(Step(1));
+  EXPECT_TRUE(store->WaitForAll().ok());
+  store.reset();
+  End();
+  EXPECT_TRUE(loop_status_.ok()) << loop_status_;
+  EXPECT_TRUE(loop_->has_finished());
+  EXPECT_EQ(engine_->steps().LeaseStore().value(), nullptr);
+}
+
+TEST_F(ProgramEngineTest, AWorkerMayLeaveAfterItsLastStep) {
+  Start(/*steps=*/1);
+  ASSERT_TRUE(Step1(1).ok());
+  is_asked_ = true;
+  engine_->steps().Leave();
   Join();
-  EXPECT_TRUE(absl::IsFailedPrecondition(engine_->Push(0, kForever)));
-  EXPECT_TRUE(absl::IsFailedPrecondition(engine_->EndStep(0, 0, kForever)));
+  EXPECT_TRUE(loop_status_.ok()) << loop_status_;
 }
 
 TEST_F(ProgramEngineTest, StepsDoNotEndBeforeTheAnnouncedOnesOrWithinAStep) {
   Start(/*steps=*/2);
-  EXPECT_TRUE(absl::IsFailedPrecondition(engine_->steps().End())) << "0 of 2 steps";
+  EXPECT_TRUE(absl::IsFailedPrecondition(engine_->End())) << "0 of 2 steps";
   ASSERT_TRUE(Step1(1).ok());
   ASSERT_TRUE(Step1(1).ok());
-  EXPECT_TRUE(engine_->steps().End().ok());
+  EXPECT_TRUE(engine_->End().ok());
   TearDown();
   Start(/*steps=*/0);
   ASSERT_TRUE(engine_->Push(1, kForever).ok());
-  EXPECT_TRUE(absl::IsFailedPrecondition(engine_->steps().End())) << "a layer has been pushed";
+  EXPECT_TRUE(absl::IsFailedPrecondition(engine_->End())) << "a layer has been pushed";
 }
 
 TEST_F(ProgramEngineTest, AWorkerThatIsAskedToEndDoesNotComputeAnotherStep) {
@@ -336,7 +370,7 @@ TEST_F(ProgramEngineTest, ACallThatThrowsCanBeMadeAgainAndNobodyWaitsForIt) {
   EXPECT_THROW(engine_->EndStep(0, 1, kForever).IgnoreError(), std::bad_alloc);
   ASSERT_TRUE(Step1(1).ok());
   ASSERT_TRUE(Step1(1).ok());
-  Join();  // Finish waits for the end of all uses of the store.
+  End();  // Finish waits for the end of all uses of the store.
   EXPECT_TRUE(loop_status_.ok()) << loop_status_;
 }
 
@@ -394,7 +428,7 @@ TEST_F(ProgramEngineTest, TheEvaluatorReportsAfterItHasTheFinalValues) {
   Start(/*steps=*/1);
   EXPECT_TRUE(absl::IsFailedPrecondition(engine_->steps().AwaitEvaluation(kShort).status()));
   ASSERT_TRUE(Step1(1).ok());
-  ASSERT_TRUE(engine_->steps().End().ok());
+  ASSERT_TRUE(engine_->End().ok());
   Join();
   EXPECT_TRUE(absl::IsDeadlineExceeded(engine_->steps().AwaitEvaluation(kShort).status()));
   v1::ReportResultRequest result;
@@ -415,7 +449,7 @@ TEST_F(ProgramEngineTest, TheEvaluatorReportsAfterItHasTheFinalValues) {
 TEST_F(ProgramEngineTest, AnEvaluatorThatReportsNothingIsNotAwaited) {
   Start(/*steps=*/1);
   ASSERT_TRUE(Step1(1).ok());
-  ASSERT_TRUE(engine_->steps().End().ok());
+  ASSERT_TRUE(engine_->End().ok());
   Join();
   engine_->steps().ReportNothing();
   v1::ReportResultRequest result;
@@ -426,7 +460,7 @@ TEST_F(ProgramEngineTest, AnEvaluatorThatReportsNothingIsNotAwaited) {
 
 TEST_F(ProgramEngineTest, AProgramDoesAtLeastOneStep) {
   Start(/*steps=*/0);
-  const absl::Status refused = engine_->steps().End();
+  const absl::Status refused = engine_->End();
   EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
 }
 
@@ -447,7 +481,7 @@ TEST_F(ProgramEngineTest, Worker0MustHaveTheInitialValuesThatItIsToSend) {
 TEST_F(ProgramEngineTest, AnotherWorkerHearsOfTheJobsEnd) {
   Start(/*steps=*/1);
   ASSERT_TRUE(Step1(1).ok());
-  ASSERT_TRUE(engine_->steps().End().ok());
+  ASSERT_TRUE(engine_->End().ok());
   Join();
   engine_->steps().SetOutcome(absl::OkStatus());
   EXPECT_FALSE(engine_->steps().AwaitEvaluation(kForever).value());
@@ -457,12 +491,11 @@ TEST_F(ProgramEngineTest, AnotherWorkerHearsOfTheJobsEnd) {
 TEST_F(ProgramEngineTest, TheJobMayBeDoneBeforeTheProgramIs) {
   Start(/*steps=*/1);
   ASSERT_TRUE(Step1(1).ok());
-  Join();
+  End();
   engine_->steps().SetOutcome(absl::OkStatus());
   EXPECT_EQ(Values(0), std::vector<float>(kElements, -0.5f));
   EXPECT_TRUE(engine_->SetLearningRate(std::nullopt, 0.1).ok());
   EXPECT_TRUE(absl::IsFailedPrecondition(engine_->Push(0, kForever)));
-  EXPECT_TRUE(engine_->steps().End().ok());
   EXPECT_FALSE(engine_->steps().AwaitEvaluation(kForever).value());
 }
 
@@ -482,7 +515,7 @@ TEST_F(ProgramEngineTest, ManyThreadsMayPushDifferentLayers) {
     for (std::thread& thread : threads) thread.join();
     ASSERT_TRUE(engine_->EndStep(0, 1, kForever).ok());
   }
-  Join();
+  End();
   EXPECT_FLOAT_EQ(Values(0)[0], first[0] - kLearningRate * 0.25f * kSteps);
 }
 
@@ -498,7 +531,7 @@ TEST_F(ProgramEngineTest, ManyThreadsMayEndSteps) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  Join();
+  End();
   EXPECT_TRUE(loop_status_.ok()) << loop_status_;
   EXPECT_EQ(loop_->progress().steps_done(), 2 * kStepsOfThread);
 }

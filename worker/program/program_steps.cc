@@ -51,7 +51,7 @@ bool ProgramSteps::HasPushedLocked() const {
 
 bool ProgramSteps::HasDoneAllStepsLocked() const {
   const bool are_steps_over = ends_ || (most_steps_ > 0 && next_ >= Step(most_steps_));
-  return has_trained_ && !leaves_ && are_steps_over;
+  return !leaves_ && (has_run_ || (has_trained_ && are_steps_over));
 }
 
 bool ProgramSteps::IsBeyondOthersLocked() const {
@@ -362,7 +362,11 @@ absl::Status ProgramSteps::EndTraining() {
 
 absl::Status ProgramSteps::AwaitEnd() {
   MutexLock lock(&mu_);
-  while (!ends_ && failure_.ok()) RETURN_IF_ERROR(WaitLocked(absl::InfiniteFuture()));
+  has_run_ = true;
+  changed_.NotifyAll();
+  while (!ends_ && !leaves_ && failure_.ok()) {
+    RETURN_IF_ERROR(WaitLocked(absl::InfiniteFuture()));
+  }
   return failure_;
 }
 

@@ -115,7 +115,7 @@ class ProgramSteps {
   // The latest step was not computed, as the program has ended or leaves.
   bool has_ended() const;
   absl::Status EndTraining();
-  // Waits for the program's End.
+  // All steps are done. Waits for the program's End, or until it leaves.
   absl::Status AwaitEnd();
   // The worker is to evaluate, with the values in `store`, which are those at `steps`. Waits for
   // the program's Report, and returns it.
@@ -152,6 +152,7 @@ class ProgramSteps {
   mutable Mutex mu_;
   CondVar changed_;
   bool has_started_ ABSL_GUARDED_BY(mu_) = false;         // BeginTraining was called
+  bool has_run_ ABSL_GUARDED_BY(mu_) = false;             // AwaitEnd was called
   bool has_trained_ ABSL_GUARDED_BY(mu_) = false;         // EndTraining was called
   ParameterStore* store_ ABSL_GUARDED_BY(mu_) = nullptr;  // null: not training
   int store_users_ ABSL_GUARDED_BY(mu_) = 0;

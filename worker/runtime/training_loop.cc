@@ -48,6 +48,9 @@ absl::Status TrainingLoop::RunSteps() {
     if (options_.engine->has_ended()) break;
     step = step + 1;
   }
+  if (!options_.engine->has_ended() && !options_.must_stop()) {
+    RETURN_IF_ERROR(options_.engine->AwaitEnd());
+  }
   RETURN_IF_ERROR(options_.store->WaitForAll());
   if (options_.engine->has_ended() && !options_.must_stop()) RETURN_IF_ERROR(EndAt(step.value()));
   RecordStepsDone(step.value());

@@ -1,0 +1,348 @@
+#include "server/shard/collectives.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <type_traits>
+
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
+
+namespace capstan {
+namespace {
+
+bool Combines(CollectiveType type) {
+  return CollectiveType::kSum <= type && type <= CollectiveType::kMax;
+}
+
+const char* TextOf(CollectiveType type) {
+  switch (type) {
+    case CollectiveType::kSum:
+      return "the sum";
+    case CollectiveType::kMean:
+      return "the mean";
+    case CollectiveType::kMin:
+      return "the minimum";
+    case CollectiveType::kMax:
+      return "the maximum";
+    case CollectiveType::kBroadcast:
+      return "a broadcast";
+    case CollectiveType::kBarrier:
+      return "a barrier";
+    case CollectiveType::kJoin:
+      return "a join";
+    case CollectiveType::kEndOfStep:
+      return "the step's end";
+  }
+  return "nothing known";
+}
+
+const char* TextOf(CollectiveDtype dtype) {
+  switch (dtype) {
+    case CollectiveDtype::kFloat32:
+      return "float32";
+    case CollectiveDtype::kFloat64:
+      return "float64";
+    case CollectiveDtype::kInt64:
+      return "int64";
+  }
+  return "of an unknown type";
+}
+
+// As "the mean of 3 float32".
+std::string Describe(const Collective& part) {
+  if (Combines(part.type)) {
+    return absl::StrCat(TextOf(part.type), " of ", part.count, " ", TextOf(part.dtype));
+  }
+  if (part.type != CollectiveType::kBroadcast) return TextOf(part.type);
+  return absl::StrCat(TextOf(part.type), " of ", part.count, " ", TextOf(part.dtype),
+                      " from worker ", part.root.value());
+}
+
+std::string WhichOf(const Collective& part) {
+  return absl::StrCat("operation ", part.number, " of step ", part.step.value());
+}
+
+bool IsSame(const Collective& a, const Collective& b) {
+  return a.step == b.step && a.number == b.number && a.type == b.type && a.dtype == b.dtype &&
+         a.count == b.count && a.root == b.root;
+}
+
+// Bytes that the worker is to send.
+size_t ExpectedBytes(WorkerId sender, const Collective& part) {
+  const bool counts = Combines(part.type) ||
+                      (part.type == CollectiveType::kBroadcast && part.root == sender);
+  return counts ? part.count * BytesOf(part.dtype) : 0;
+}
+
+template <typename Value>
+Value Combined(CollectiveType type, Value a, Value b) {
+  if (type == CollectiveType::kSum || type == CollectiveType::kMean) {
+    if constexpr (std::is_integral_v<Value>) {
+      return static_cast<Value>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+    } else {
+      return a + b;
+    }
+  }
+  if constexpr (!std::is_integral_v<Value>) {
+    if (std::isnan(a) || std::isnan(b)) return std::numeric_limits<Value>::quiet_NaN();
+  }
+  return type == CollectiveType::kMin ? std::min(a, b) : std::max(a, b);
+}
+
+// Combines the workers' values, which are equally many, in the given order.
+template <typename Value>
+void CombineInOrder(CollectiveType type, absl::Span<const std::vector<uint8_t>* const> parts,
+                    std::vector<uint8_t>& result) {
+  for (size_t offset = 0; offset < result.size(); offset += sizeof(Value)) {
+    std::optional<Value> sum;
+    for (const std::vector<uint8_t>* const part : parts) {
+      Value value;
+      std::memcpy(&value, part->data() + offset, sizeof(value));
+      sum = sum.has_value() ? Combined(type, *sum, value) : value;
+    }
+    if (type == CollectiveType::kMean) *sum /= static_cast<Value>(parts.size());
+    std::memcpy(result.data() + offset, &*sum, sizeof(*sum));
+  }
+}
+
+Payload PayloadOf(std::vector<uint8_t> bytes) {
+  const auto owner = std::make_shared<std::vector<uint8_t>>(std::move(bytes));
+  Payload payload{owner};
+  payload.Append(*owner);
+  return payload;
+}
+
+Payload NumberPayload(int64_t number) {
+  std::vector<uint8_t> bytes(sizeof(number));
+  std::memcpy(bytes.data(), &number, sizeof(number));
+  return PayloadOf(std::move(bytes));
+}
+
+}  // namespace
+
+absl::Status Collectives::Check(WorkerId sender, const Collective& part) {
+  if (part.step < Step(0) || part.step > kLargestStep) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected a step from 0 on, got ", part.step.value()));
+  }
+  if (part.type < CollectiveType::kSum || part.type > CollectiveType::kEndOfStep) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("got an operation of unknown type ", static_cast<int>(part.type)));
+  }
+  const bool has_elements = Combines(part.type) || part.type == CollectiveType::kBroadcast;
+  const size_t element_bytes = BytesOf(part.dtype);
+  if (has_elements && element_bytes == 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "expected float32, float64 or int64, got type ", static_cast<int>(part.dtype)));
+  }
+  if (has_elements && part.count > kMaxCollectiveBytes / element_bytes) {
+    return absl::InvalidArgumentError(absl::StrCat("expected at most ", kMaxCollectiveBytes,
+                                                   " bytes of values, got ", part.count, " ",
+                                                   TextOf(part.dtype)));
+  }
+  if (part.type == CollectiveType::kMean && part.dtype == CollectiveDtype::kInt64) {
+    return absl::InvalidArgumentError(
+        "expected floats for a mean, got int64: take the sum, or convert them");
+  }
+  const size_t bytes = ExpectedBytes(sender, part);
+  if (part.values.size_bytes() == bytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("expected ", bytes, " bytes for ", Describe(part),
+                                                 ", got ", part.values.size_bytes()));
+}
+
+void Collectives::SetWorkers(absl::Span<const ShardWorker> workers, ReleasedReplies* released) {
+  std::map<WorkerId, Place> previous = std::exchange(places_, {});
+  for (const ShardWorker& worker : workers) {
+    Place& place = places_[worker.worker];
+    const auto known = previous.find(worker.worker);
+    if (known != previous.end() && known->second.incarnation == worker.incarnation) {
+      place = std::move(known->second);
+      previous.erase(known);
+    }
+    place.incarnation = worker.incarnation;
+  }
+  for (auto& [id, place] : previous) {
+    if (place.done == nullptr) continue;
+    Answer(place,
+           absl::FailedPreconditionError(absl::StrCat(
+               "worker ", id.value(), " is no live member of the job any more")),
+           Payload(), released);
+  }
+  Advance(released);
+}
+
+void Collectives::Exchange(WorkerId worker, Collective&& part,
+                           ParameterEndpoint::ReplyCallback done, ReleasedReplies* released) {
+  Place& place = places_.at(worker);
+  const Name name = NameOf(part);
+  const Name latest = NameOf(place.latest);
+  const auto refuse = [&](absl::Status status) {
+    released->emplace_back(std::move(done), ErrorReply(std::move(status)));
+  };
+  if (!place.is_new && name < latest) {
+    return refuse(absl::FailedPreconditionError(
+        absl::StrCat("collective operations: ", WhichOf(part), " of worker ", worker.value(),
+                     " was answered, and the answer is gone")));
+  }
+  if (!place.is_new && name == latest) {
+    if (place.is_open) {
+      std::swap(place.done, done);
+      return refuse(absl::UnavailableError("a newer request has taken this one's place"));
+    }
+    ExchangeReply reply = ErrorReply(place.status);
+    reply.values = place.result;
+    released->emplace_back(std::move(done), std::move(reply));
+    return;
+  }
+  if (absl::Status status = Check(worker, part); !status.ok()) return refuse(std::move(status));
+  if (place.is_joined && part.type != CollectiveType::kJoin) {
+    return refuse(absl::InvalidArgumentError(
+        absl::StrCat("expected no ", Describe(part), " of worker ", worker.value(),
+                     " before all have joined")));
+  }
+  place.values.resize(part.values.size_bytes());
+  part.values.CopyTo(absl::MakeSpan(place.values));
+  part.values.Clear();
+  place.is_new = false;
+  place.is_joined = part.type == CollectiveType::kJoin;
+  has_joined_ = has_joined_ || place.is_joined;
+  place.is_open = true;
+  place.done = std::move(done);
+  place.latest = std::move(part);
+  if (place.latest.type == CollectiveType::kEndOfStep) {
+    Answer(place, absl::OkStatus(), Payload(), released);
+  }
+  Advance(released);
+}
+
+void Collectives::NoteProgress(WorkerId worker, Step next, ReleasedReplies* released) {
+  const auto found = places_.find(worker);
+  if (found == places_.end() || found->second.next_step == next) return;
+  found->second.next_step = next;
+  if (has_joined_) AdvanceJoins(released);
+}
+
+void Collectives::Cancel(const absl::Status& status, ReleasedReplies* released) {
+  for (auto& [worker, place] : places_) {
+    if (place.is_open) Answer(place, status, Payload(), released);
+  }
+}
+
+int64_t Collectives::num_parked() const {
+  return absl::c_count_if(places_, [](const auto& entry) { return entry.second.is_open; });
+}
+
+void Collectives::Answer(Place& place, absl::Status status, Payload result,
+                         ReleasedReplies* released) {
+  place.is_open = false;
+  place.values = {};
+  place.status = status;
+  place.result = result;
+  ExchangeReply reply = ErrorReply(std::move(status));
+  reply.values = std::move(result);
+  released->emplace_back(std::exchange(place.done, nullptr), std::move(reply));
+}
+
+void Collectives::Advance(ReleasedReplies* released) {
+  AdvanceJoins(released);
+  // The first of the operations that somebody waits for.
+  const auto first = absl::c_min_element(places_, [](const auto& a, const auto& b) {
+    if (Waits(a.second) != Waits(b.second)) return Waits(a.second);
+    return NameOf(a.second.latest) < NameOf(b.second.latest);
+  });
+  if (first == places_.end() || !Waits(first->second)) return;
+  const Name name = NameOf(first->second.latest);
+  if (const absl::Status status = CheckAgree(first->first); !status.ok()) {
+    for (auto& [worker, place] : places_) {
+      if (Waits(place)) Answer(place, status, Payload(), released);
+    }
+    return;
+  }
+  const bool is_complete = absl::c_all_of(
+      places_, [](const auto& entry) { return entry.second.is_joined || entry.second.is_open; });
+  if (!is_complete) return;
+  const Payload result = Combine(name);
+  for (auto& [worker, place] : places_) {
+    if (Waits(place)) Answer(place, absl::OkStatus(), result, released);
+  }
+}
+
+absl::Status Collectives::CheckAgree(WorkerId first) const {
+  const Collective& awaited = places_.at(first).latest;
+  for (const auto& [worker, place] : places_) {
+    const Collective& latest = place.latest;
+    if (place.is_joined || place.is_new || NameOf(latest) < NameOf(awaited)) continue;
+    if (place.is_open && IsSame(latest, awaited)) continue;
+    const bool ends = latest.type == CollectiveType::kEndOfStep;
+    const std::string other = !ends ? absl::StrCat("calls ", Describe(latest), " as ",
+                                                   WhichOf(latest))
+                              : latest.step == kLargestStep
+                                  ? "has done all its steps"
+                                  : absl::StrCat("has ended step ", latest.step.value());
+    return absl::InvalidArgumentError(absl::StrCat(
+        "expected the same collective operations of all workers in the same order, but worker ",
+        first.value(), " calls ", Describe(awaited), " as ", WhichOf(awaited),
+        ", and worker ", worker.value(), " ", other));
+  }
+  return absl::OkStatus();
+}
+
+Payload Collectives::Combine(const Name& name) const {
+  const Collective* operation = nullptr;
+  std::vector<const std::vector<uint8_t>*> parts;
+  for (const auto& [worker, place] : places_) {
+    if (!Waits(place) || NameOf(place.latest) != name) continue;
+    operation = &place.latest;
+    if (!Combines(operation->type) && worker != operation->root) continue;
+    parts.push_back(&place.values);
+  }
+  if (operation->type == CollectiveType::kBarrier || parts.empty()) return Payload();
+  if (operation->type == CollectiveType::kBroadcast) return PayloadOf(*parts[0]);
+  std::vector<uint8_t> result(operation->count * BytesOf(operation->dtype));
+  switch (operation->dtype) {
+    case CollectiveDtype::kFloat32:
+      CombineInOrder<float>(operation->type, parts, result);
+      break;
+    case CollectiveDtype::kFloat64:
+      CombineInOrder<double>(operation->type, parts, result);
+      break;
+    case CollectiveDtype::kInt64:
+      CombineInOrder<int64_t>(operation->type, parts, result);
+      break;
+  }
+  return PayloadOf(std::move(result));
+}
+
+bool Collectives::HaveAllJoined() const {
+  const Step step = places_.begin()->second.latest.step;
+  return absl::c_all_of(places_, [step](const auto& entry) {
+    const Place& place = entry.second;
+    return place.is_joined && place.is_open && place.latest.step == step;
+  });
+}
+
+void Collectives::AdvanceJoins(ReleasedReplies* released) {
+  for (auto& [worker, place] : places_) {
+    if (!place.is_joined || !place.is_open) continue;
+    const Step step = place.latest.step;
+    const bool is_done_elsewhere = absl::c_any_of(places_, [step, id = worker](const auto& entry) {
+      return entry.first != id && entry.second.next_step > step;
+    });
+    if (is_done_elsewhere) Answer(place, absl::OkStatus(), NumberPayload(-1), released);
+  }
+  if (places_.empty() || !HaveAllJoined()) return;
+  uint64_t next = 0;
+  for (const auto& [worker, place] : places_) next = std::max(next, place.latest.number + 1);
+  for (auto& [worker, place] : places_) {
+    Answer(place, absl::OkStatus(), NumberPayload(static_cast<int64_t>(next)), released);
+    place.is_joined = false;
+  }
+  has_joined_ = false;
+}
+
+}  // namespace capstan

@@ -1,0 +1,86 @@
+#ifndef SERVER_SHARD_COLLECTIVES_H_
+#define SERVER_SHARD_COLLECTIVES_H_
+
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "common/base/ids.h"
+#include "common/exchange/parameter_endpoint.h"
+#include "common/exchange/payload.h"
+#include "server/slice/parked_pulls.h"
+#include "server/slice/shard_snapshot.h"
+
+namespace capstan {
+
+// The collective operations of a job's live workers. An operation is done once each worker has sent
+// its part, except those that have joined. Values are combined in order of worker, so results have
+// the same bits in all runs. Keeps each worker's latest answer, which may be asked for again. Not
+// thread-safe: the shard of the job's first slice guards it.
+class Collectives {
+ public:
+  // INVALID_ARGUMENT: type, dtype, number of elements or bytes of a new part.
+  static absl::Status Check(WorkerId sender, const Collective& part);
+
+  // The live workers. The parts of the others and of earlier incarnations go.
+  void SetWorkers(absl::Span<const ShardWorker> workers, ReleasedReplies* released);
+
+  // Takes the part of a live worker, and appends due replies to `released`. A part that came before
+  // is not taken again, and need not have its values. INVALID_ARGUMENT: as Check; or workers do
+  // different operations, which all that wait are told. FAILED_PRECONDITION: the worker has sent a
+  // later part.
+  void Exchange(WorkerId worker, Collective&& part, ParameterEndpoint::ReplyCallback done,
+                ReleasedReplies* released);
+
+  // The live worker's next push of the job's first slice is that of step `next`.
+  void NoteProgress(WorkerId worker, Step next, ReleasedReplies* released);
+
+  // Answers all who wait with `status`.
+  void Cancel(const absl::Status& status, ReleasedReplies* released);
+
+  int64_t num_parked() const;
+
+ private:
+  // Step and number of an operation.
+  using Name = std::pair<Step, uint64_t>;
+
+  // What a live worker does.
+  struct Place {
+    Incarnation incarnation;
+    Step next_step;       // as NoteProgress
+    bool is_new = true;   // it has sent no part yet
+    Collective latest;    // its latest part, without values
+    bool is_joined = false;
+    // While the latest part waits for the others:
+    bool is_open = false;
+    std::vector<uint8_t> values;
+    ParameterEndpoint::ReplyCallback done;
+    // Afterwards, its answer:
+    absl::Status status;
+    Payload result;
+  };
+
+  static Name NameOf(const Collective& part) { return {part.step, part.number}; }
+  // Whether the worker takes part in operations, and waits in one.
+  static bool Waits(const Place& place) { return place.is_open && !place.is_joined; }
+  static void Answer(Place& place, absl::Status status, Payload result, ReleasedReplies* released);
+
+  // Answers what is due.
+  void Advance(ReleasedReplies* released);
+  void AdvanceJoins(ReleasedReplies* released);
+  // Whether all workers have joined, before the same step.
+  bool HaveAllJoined() const;
+  // INVALID_ARGUMENT: one of the workers will never do the operation for which `first` waits.
+  absl::Status CheckAgree(WorkerId first) const;
+  Payload Combine(const Name& name) const;
+
+  std::map<WorkerId, Place> places_;
+  bool has_joined_ = false;  // one of them at least
+};
+
+}  // namespace capstan
+
+#endif  // SERVER_SHARD_COLLECTIVES_H_

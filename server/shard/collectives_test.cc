@@ -1,0 +1,331 @@
+#include "server/shard/collectives.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace capstan {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr uint64_t kLast = std::numeric_limits<uint64_t>::max();
+
+template <typename Value>
+Payload Bytes(const std::vector<Value>& values) {
+  const auto copy = std::make_shared<std::vector<Value>>(values);
+  Payload payload{copy};
+  payload.Append({reinterpret_cast<const uint8_t*>(copy->data()), copy->size() * sizeof(Value)});
+  return payload;
+}
+
+template <typename Value>
+std::vector<Value> Values(const Payload& payload) {
+  std::vector<Value> values(payload.size_bytes() / sizeof(Value));
+  payload.CopyTo({reinterpret_cast<uint8_t*>(values.data()), payload.size_bytes()});
+  return values;
+}
+
+Collective Part(int64_t step, uint64_t number, CollectiveType type) {
+  Collective part;
+  part.step = Step(step);
+  part.number = number;
+  part.type = type;
+  return part;
+}
+
+Collective Doubles(int64_t step, uint64_t number, CollectiveType type,
+                   const std::vector<double>& values) {
+  Collective part = Part(step, number, type);
+  part.dtype = CollectiveDtype::kFloat64;
+  part.count = values.size();
+  part.values = Bytes(values);
+  return part;
+}
+
+class CollectivesTest : public testing::Test {
+ protected:
+  // Workers 0 ... count - 1, in this incarnation.
+  void SetWorkers(uint32_t count, uint64_t incarnation = 1) {
+    std::vector<ShardWorker> workers(count);
+    for (uint32_t i = 0; i < count; ++i) {
+      workers[i].worker = WorkerId(i);
+      workers[i].incarnation = Incarnation(incarnation);
+    }
+    ReleasedReplies released;
+    collectives_.SetWorkers(workers, &released);
+    Run(released);
+  }
+  void Send(uint32_t worker, Collective part) {
+    ReleasedReplies released;
+    replies_[worker].reset();
+    collectives_.Exchange(
+        WorkerId(worker), std::move(part),
+        [this, worker](ExchangeReply reply) { replies_[worker] = std::move(reply); }, &released);
+    Run(released);
+  }
+  void Progress(uint32_t worker, int64_t next) {
+    ReleasedReplies released;
+    collectives_.NoteProgress(WorkerId(worker), Step(next), &released);
+    Run(released);
+  }
+  static void Run(ReleasedReplies& released) {
+    for (auto& [done, reply] : released) done(std::move(reply));
+  }
+
+  bool Waits(uint32_t worker) { return !replies_[worker].has_value(); }
+  absl::Status StatusOf(uint32_t worker) { return replies_[worker].value().status; }
+  template <typename Value = double>
+  std::vector<Value> ResultOf(uint32_t worker) {
+    EXPECT_TRUE(StatusOf(worker).ok()) << StatusOf(worker);
+    return Values<Value>(replies_[worker]->values);
+  }
+
+  Collectives collectives_;
+  std::map<uint32_t, std::optional<ExchangeReply>> replies_;
+};
+
+TEST_F(CollectivesTest, ValuesAreCombinedInOrderOfWorkerWhoeverComesFirst) {
+  SetWorkers(3);
+  // The sum depends on the order: (1e16 + 1) + -1e16 is 0, and (-1e16 + 1) + 1e16 is 1 or 2.
+  const std::vector<double> parts = {1e16, 1, -1e16};
+  for (const std::vector<uint32_t>& order :
+       {std::vector<uint32_t>{0, 1, 2}, {2, 1, 0}, {1, 2, 0}}) {
+    SetWorkers(3, /*incarnation=*/order[0] + 10);
+    for (const uint32_t worker : order) {
+      Send(worker, Doubles(0, 0, CollectiveType::kSum, {parts[worker]}));
+    }
+    for (const uint32_t worker : order) EXPECT_THAT(ResultOf(worker), ElementsAre(0.0));
+  }
+}
+
+TEST_F(CollectivesTest, EachOperationHasItsResult) {
+  SetWorkers(2);
+  const auto both = [this](uint64_t number, CollectiveType type) {
+    Send(0, Doubles(4, number, type, {1, -2}));
+    EXPECT_TRUE(Waits(0));
+    Send(1, Doubles(4, number, type, {4, 8}));
+    EXPECT_EQ(ResultOf(0), ResultOf(1));
+    return ResultOf(0);
+  };
+  EXPECT_THAT(both(0, CollectiveType::kSum), ElementsAre(5, 6));
+  EXPECT_THAT(both(1, CollectiveType::kMean), ElementsAre(2.5, 3));
+  EXPECT_THAT(both(2, CollectiveType::kMin), ElementsAre(1, -2));
+  EXPECT_THAT(both(3, CollectiveType::kMax), ElementsAre(4, 8));
+  Send(0, Part(4, 4, CollectiveType::kBarrier));
+  EXPECT_TRUE(Waits(0));
+  Send(1, Part(4, 4, CollectiveType::kBarrier));
+  EXPECT_TRUE(StatusOf(0).ok() && StatusOf(1).ok());
+}
+
+TEST_F(CollectivesTest, Int64AndFloat32AreExactAndANanStays) {
+  SetWorkers(2);
+  const int64_t large = (int64_t{1} << 53) + 1;
+  for (const uint32_t worker : {0, 1}) {
+    Collective part = Part(0, 0, CollectiveType::kMax);
+    part.dtype = CollectiveDtype::kInt64;
+    part.count = 1;
+    part.values = Bytes<int64_t>({large + worker});
+    Send(worker, std::move(part));
+  }
+  EXPECT_THAT(ResultOf<int64_t>(0), ElementsAre(large + 1));
+  for (const uint32_t worker : {0, 1}) {
+    Collective part = Part(0, 1, CollectiveType::kMax);
+    part.count = 2;
+    part.values = Bytes<float>({worker == 0 ? std::nanf("") : 1.0f, 0.1f});
+    Send(worker, std::move(part));
+  }
+  EXPECT_TRUE(std::isnan(ResultOf<float>(1)[0]));
+  EXPECT_EQ(ResultOf<float>(1)[1], 0.1f);
+}
+
+TEST_F(CollectivesTest, ABroadcastHasTheRootsValues) {
+  SetWorkers(3);
+  for (const uint32_t worker : {0, 1, 2}) {
+    Collective part = Doubles(0, 0, CollectiveType::kBroadcast, {7, 8});
+    part.root = WorkerId(1);
+    if (worker != 1) part.values.Clear();
+    Send(worker, std::move(part));
+  }
+  for (const uint32_t worker : {0, 1, 2}) EXPECT_THAT(ResultOf(worker), ElementsAre(7, 8));
+}
+
+TEST_F(CollectivesTest, ALostAnswerIsGivenAgainAndALostPartIsNotTakenTwice) {
+  SetWorkers(2);
+  Send(0, Doubles(0, 0, CollectiveType::kSum, {1}));
+  std::optional<ExchangeReply> lost;
+  // Worker 0 asks again, as its connection was lost.
+  Collective again = Doubles(0, 0, CollectiveType::kSum, {1});
+  again.values.Clear();
+  Send(0, again);
+  EXPECT_TRUE(Waits(0) || absl::IsUnavailable(StatusOf(0)));
+  Send(1, Doubles(0, 0, CollectiveType::kSum, {10}));
+  EXPECT_THAT(ResultOf(1), ElementsAre(11));
+  // Worker 1 goes on. The answer for worker 0 is still there.
+  Send(1, Doubles(0, 1, CollectiveType::kSum, {20}));
+  Send(0, again);
+  EXPECT_THAT(ResultOf(0), ElementsAre(11));
+  EXPECT_TRUE(Waits(1));
+  Send(0, Doubles(0, 1, CollectiveType::kSum, {2}));
+  EXPECT_THAT(ResultOf(1), ElementsAre(22));
+  Send(0, again);
+  EXPECT_TRUE(absl::IsFailedPrecondition(StatusOf(0))) << StatusOf(0);
+}
+
+TEST_F(CollectivesTest, WorkersThatDiffersAreNamedAndAllHearOfIt) {
+  SetWorkers(3);
+  Send(2, Doubles(5, 1, CollectiveType::kSum, {1, 2, 3}));
+  Send(0, Doubles(5, 1, CollectiveType::kSum, {1, 2}));
+  for (const uint32_t worker : {0, 2}) {
+    EXPECT_TRUE(absl::IsInvalidArgument(StatusOf(worker)));
+    EXPECT_THAT(std::string(StatusOf(worker).message()),
+                AllOf(HasSubstr("worker 0 calls the sum of 2 float64 as operation 1 of step 5"),
+                      HasSubstr("worker 2 calls the sum of 3 float64")));
+  }
+  // Who comes later hears of it, too.
+  Send(1, Doubles(5, 1, CollectiveType::kSum, {1, 2}));
+  EXPECT_THAT(std::string(StatusOf(1).message()), HasSubstr("worker 1 calls the sum of 2"));
+}
+
+TEST_F(CollectivesTest, AWorkerThatLeavesAnOperationOutIsNamed) {
+  const struct {
+    Collective other;
+    const char* text;
+  } cases[] = {
+      {Doubles(5, 1, CollectiveType::kSum, {1}), "worker 1 calls the sum of 1 float64 as operation 1"},
+      {Doubles(6, 0, CollectiveType::kSum, {1}), "as operation 0 of step 6"},
+      {Part(5, kLast, CollectiveType::kEndOfStep), "worker 1 has ended step 5"},
+      {Part(kLargestStep.value(), kLast, CollectiveType::kEndOfStep), "has done all its steps"},
+  };
+  uint64_t life = 1;
+  for (const auto& one : cases) {
+    for (const bool is_first : {true, false}) {
+      SetWorkers(2, ++life);
+      if (is_first) Send(0, Doubles(5, 0, CollectiveType::kSum, {1}));
+      Send(1, one.other);
+      if (!is_first) Send(0, Doubles(5, 0, CollectiveType::kSum, {1}));
+      EXPECT_THAT(std::string(StatusOf(0).message()), HasSubstr(one.text));
+    }
+  }
+  // The end of an earlier step says nothing about a later one.
+  SetWorkers(2, ++life);
+  Send(1, Part(4, kLast, CollectiveType::kEndOfStep));
+  EXPECT_TRUE(StatusOf(1).ok());
+  Send(0, Doubles(5, 0, CollectiveType::kSum, {1}));
+  EXPECT_TRUE(Waits(0));
+  Send(1, Doubles(5, 0, CollectiveType::kSum, {2}));
+  EXPECT_THAT(ResultOf(0), ElementsAre(3));
+}
+
+TEST_F(CollectivesTest, NobodyWaitsForAWorkerThatHasGone) {
+  SetWorkers(3);
+  Send(0, Doubles(0, 0, CollectiveType::kMean, {1}));
+  Send(1, Doubles(0, 0, CollectiveType::kMean, {2}));
+  EXPECT_TRUE(Waits(0) && Waits(1));
+  SetWorkers(2);
+  EXPECT_THAT(ResultOf(1), ElementsAre(1.5));
+  Send(1, Doubles(0, 1, CollectiveType::kMean, {2}));
+  SetWorkers(1);
+  EXPECT_TRUE(absl::IsFailedPrecondition(StatusOf(1)));
+}
+
+TEST_F(CollectivesTest, AJoinedWorkerFollowsUntilAllHaveJoined) {
+  SetWorkers(3);
+  Progress(0, 7);
+  Progress(1, 7);
+  Progress(2, 7);
+  Send(0, Part(7, 0, CollectiveType::kJoin));
+  EXPECT_TRUE(Waits(0));
+  // The others' operations do without it.
+  Send(1, Doubles(7, 0, CollectiveType::kSum, {1}));
+  EXPECT_TRUE(Waits(1));
+  Send(2, Doubles(7, 0, CollectiveType::kSum, {2}));
+  EXPECT_THAT(ResultOf(1), ElementsAre(3));
+  EXPECT_TRUE(Waits(0));
+  Progress(2, 8);
+  EXPECT_THAT(ResultOf<int64_t>(0), ElementsAre(-1));
+  Progress(0, 8);
+  Progress(1, 8);
+  // Worker 2 is ahead of worker 0's next join.
+  Progress(2, 9);
+  Send(0, Part(8, 0, CollectiveType::kJoin));
+  EXPECT_THAT(ResultOf<int64_t>(0), ElementsAre(-1));
+  Send(1, Part(8, 2, CollectiveType::kJoin));
+  EXPECT_THAT(ResultOf<int64_t>(1), ElementsAre(-1));
+  Send(1, Part(9, 0, CollectiveType::kJoin));
+  Send(0, Part(9, 0, CollectiveType::kJoin));
+  EXPECT_TRUE(Waits(0) && Waits(1));
+  Send(2, Part(9, 3, CollectiveType::kJoin));
+  for (const uint32_t worker : {0, 1, 2}) {
+    EXPECT_THAT(ResultOf<int64_t>(worker), ElementsAre(4)) << worker;
+  }
+  // Afterwards all take part again.
+  Send(0, Doubles(9, 4, CollectiveType::kSum, {1}));
+  Send(2, Doubles(9, 4, CollectiveType::kSum, {1}));
+  EXPECT_TRUE(Waits(0));
+  Send(1, Doubles(9, 4, CollectiveType::kSum, {1}));
+  EXPECT_THAT(ResultOf(0), ElementsAre(3));
+}
+
+TEST_F(CollectivesTest, AJoinDoesNotEndBeforeAPushThatIsOnItsWay) {
+  SetWorkers(2);
+  Send(0, Part(7, 0, CollectiveType::kJoin));
+  // Worker 1's last push, of step 7, comes after its join.
+  Send(1, Part(8, 0, CollectiveType::kJoin));
+  EXPECT_TRUE(Waits(0) && Waits(1));
+  Progress(1, 8);
+  EXPECT_THAT(ResultOf<int64_t>(0), ElementsAre(-1));
+  EXPECT_TRUE(Waits(1));
+  Send(0, Part(8, 0, CollectiveType::kJoin));
+  EXPECT_THAT(ResultOf<int64_t>(0), ElementsAre(1));
+}
+
+TEST_F(CollectivesTest, WrongPartsAreRefused) {
+  SetWorkers(1);
+  const auto refused = [this](Collective part) {
+    Send(0, std::move(part));
+    EXPECT_TRUE(absl::IsInvalidArgument(StatusOf(0)));
+    return std::string(StatusOf(0).message());
+  };
+  Collective part = Doubles(0, 0, CollectiveType::kSum, {1});
+  part.count = 2;
+  EXPECT_THAT(refused(part), HasSubstr("expected 16 bytes for the sum of 2 float64, got 8"));
+  part.count = kMaxCollectiveBytes;
+  EXPECT_THAT(refused(part), HasSubstr("expected at most 1048576 bytes"));
+  part.count = std::numeric_limits<uint64_t>::max() / 4;
+  EXPECT_THAT(refused(part), HasSubstr("expected at most 1048576 bytes"));
+  part = Doubles(0, 0, static_cast<CollectiveType>(77), {1});
+  EXPECT_THAT(refused(part), HasSubstr("unknown type 77"));
+  part = Doubles(0, 0, CollectiveType::kSum, {1});
+  part.dtype = static_cast<CollectiveDtype>(9);
+  EXPECT_THAT(refused(part), HasSubstr("expected float32, float64 or int64, got type 9"));
+  part = Doubles(0, 0, CollectiveType::kMean, {1});
+  part.dtype = CollectiveDtype::kInt64;
+  EXPECT_THAT(refused(part), HasSubstr("expected floats for a mean"));
+  EXPECT_THAT(refused(Part(-1, 0, CollectiveType::kBarrier)), HasSubstr("from 0 on, got -1"));
+  Send(0, Doubles(0, 0, CollectiveType::kSum, {1}));
+  EXPECT_THAT(ResultOf(0), ElementsAre(1));
+}
+
+TEST_F(CollectivesTest, WhoWaitsCanBeCancelled) {
+  SetWorkers(3);
+  Send(0, Doubles(0, 0, CollectiveType::kSum, {1}));
+  Send(1, Part(0, 0, CollectiveType::kJoin));
+  EXPECT_EQ(collectives_.num_parked(), 2);
+  ReleasedReplies released;
+  collectives_.Cancel(absl::UnavailableError("ends"), &released);
+  Run(released);
+  EXPECT_TRUE(absl::IsUnavailable(StatusOf(0)) && absl::IsUnavailable(StatusOf(1)));
+  EXPECT_EQ(collectives_.num_parked(), 0);
+}
+
+}  // namespace
+}  // namespace capstan

@@ -1,0 +1,109 @@
+// The functions of capstan.h for what all workers do together beside the parameters.
+#include <cstddef>
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "common/base/ids.h"
+#include "common/base/status_macros.h"
+#include "common/exchange/exchange_request.h"
+#include "worker/client_api/capstan.h"
+#include "worker/client_api/job_access.h"
+#include "worker/program/program_collectives.h"
+#include "worker/program/program_engine.h"
+
+namespace capstan {
+namespace {
+
+absl::StatusOr<CollectiveDtype> DtypeOf(int32_t dtype) {
+  switch (dtype) {
+    case CAPSTAN_FLOAT32:
+      return CollectiveDtype::kFloat32;
+    case CAPSTAN_FLOAT64:
+      return CollectiveDtype::kFloat64;
+    case CAPSTAN_INT64:
+      return CollectiveDtype::kInt64;
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "dtype: expected CAPSTAN_FLOAT32, CAPSTAN_FLOAT64 or CAPSTAN_INT64, got ", dtype));
+}
+
+absl::StatusOr<CollectiveType> TypeOf(int32_t operation) {
+  switch (operation) {
+    case CAPSTAN_SUM:
+      return CollectiveType::kSum;
+    case CAPSTAN_MEAN:
+      return CollectiveType::kMean;
+    case CAPSTAN_MIN:
+      return CollectiveType::kMin;
+    case CAPSTAN_MAX:
+      return CollectiveType::kMax;
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "operation: expected CAPSTAN_SUM, CAPSTAN_MEAN, CAPSTAN_MIN or CAPSTAN_MAX, got ",
+      operation));
+}
+
+// Combines `count` elements at `values` in their place.
+absl::Status Run(ProgramEngine& engine, CollectiveType type, WorkerId root, void* values,
+                 size_t count, int32_t dtype, int64_t timeout_ms) {
+  ASSIGN_OR_RETURN(const CollectiveDtype element, DtypeOf(dtype));
+  ASSIGN_OR_RETURN(const absl::Span<uint8_t> bytes,
+                   ItemsAt(static_cast<uint8_t*>(values), count, "values"));
+  if (count > kMaxCollectiveBytes / BytesOf(element)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("count: expected at most ", kMaxCollectiveBytes / BytesOf(element),
+                     " elements, 1 MiB, got ", count, ": larger tensors belong into tables"));
+  }
+  return engine.collectives().Run({type, element, root},
+                                  {bytes.data(), count * BytesOf(element)}, LimitOf(timeout_ms));
+}
+
+}  // namespace
+}  // namespace capstan
+
+using capstan::CollectiveType;
+using capstan::LimitOf;
+using capstan::ProgramEngine;
+using capstan::WithEngine;
+using capstan::WorkerId;
+
+capstan_status capstan_all_reduce(capstan_job* job, int32_t operation, void* values, size_t count,
+                                  int32_t dtype, int64_t timeout_ms) {
+  return WithEngine(job, [&](ProgramEngine& engine) -> absl::Status {
+    ASSIGN_OR_RETURN(const CollectiveType type, capstan::TypeOf(operation));
+    return capstan::Run(engine, type, WorkerId(0), values, count, dtype, timeout_ms);
+  });
+}
+
+capstan_status capstan_broadcast(capstan_job* job, int32_t root, void* values, size_t count,
+                                 int32_t dtype, int64_t timeout_ms) {
+  return WithEngine(job, [&](ProgramEngine& engine) -> absl::Status {
+    if (root < 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("root: expected a worker's rank from 0 on, got ", root));
+    }
+    return capstan::Run(engine, CollectiveType::kBroadcast, WorkerId(static_cast<uint32_t>(root)),
+                        values, count, dtype, timeout_ms);
+  });
+}
+
+capstan_status capstan_barrier(capstan_job* job, int64_t timeout_ms) {
+  return WithEngine(job, [&](ProgramEngine& engine) {
+    return capstan::Run(engine, CollectiveType::kBarrier, WorkerId(0), nullptr, 0, CAPSTAN_FLOAT32,
+                        timeout_ms);
+  });
+}
+
+capstan_status capstan_join(capstan_job* job, int32_t* others_go_on, int64_t timeout_ms) {
+  return WithEngine(job, [&](ProgramEngine& engine) -> absl::Status {
+    if (others_go_on == nullptr) {
+      return absl::InvalidArgumentError("others_go_on: expected a place for it, got NULL");
+    }
+    ASSIGN_OR_RETURN(const bool goes_on, engine.collectives().Join(LimitOf(timeout_ms)));
+    *others_go_on = goes_on ? 1 : 0;
+    return absl::OkStatus();
+  });
+}

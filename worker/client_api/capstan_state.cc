@@ -1,0 +1,59 @@
+// The functions of capstan.h for the state of optimizers.
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/base/ids.h"
+#include "common/base/status_macros.h"
+#include "worker/client_api/capstan.h"
+#include "worker/client_api/job_access.h"
+#include "worker/program/client_job.h"
+#include "worker/program/program_engine.h"
+#include "worker/program/program_optimizer_state.h"
+
+using capstan::ClientJob;
+using capstan::JobOf;
+using capstan::LimitOf;
+using capstan::ProgramEngine;
+using capstan::WithEngine;
+using capstan::WithJob;
+
+int32_t capstan_optimizer_arrays(const capstan_job* job, int32_t table) {
+  const ClientJob* const client = JobOf(job);
+  return client == nullptr ? -1 : client->OptimizerArraysOf(table);
+}
+
+capstan_status capstan_read_optimizer_state(capstan_job* job, int32_t table, int32_t array,
+                                            float* values, size_t count, int64_t* steps,
+                                            int64_t timeout_ms) {
+  return WithEngine(job, [&](ProgramEngine& engine) -> absl::Status {
+    ASSIGN_OR_RETURN(const capstan::TableId id, capstan::IdOf(table));
+    ASSIGN_OR_RETURN(const auto to, capstan::ItemsAt(values, count, "values"));
+    if (steps == nullptr || array < 0) {
+      return absl::InvalidArgumentError("expected an array from 0 on, and a place for the steps");
+    }
+    uint64_t counted = 0;
+    RETURN_IF_ERROR(engine.optimizer_state().Read(id, static_cast<uint32_t>(array), to, &counted,
+                                                  LimitOf(timeout_ms)));
+    *steps = static_cast<int64_t>(counted);
+    return absl::OkStatus();
+  });
+}
+
+capstan_status capstan_load_optimizer_state(capstan_job* job, int32_t table, int32_t array,
+                                            const float* values, size_t count, int64_t steps,
+                                            int64_t timeout_ms) {
+  return WithJob(job, [&](ClientJob& client) -> absl::Status {
+    ASSIGN_OR_RETURN(const capstan::TableId id, capstan::IdOf(table));
+    ASSIGN_OR_RETURN(const auto from, capstan::ItemsAt(values, count, "values"));
+    if (array < 0) return absl::InvalidArgumentError("array: expected 0 or more");
+    RETURN_IF_ERROR(capstan::ProgramOptimizerState::CheckLoaded(from, steps));
+    return client.LoadOptimizerState(
+        {id, static_cast<uint32_t>(array), static_cast<uint64_t>(steps),
+         std::make_shared<const std::vector<float>>(from.begin(), from.end())},
+        LimitOf(timeout_ms));
+  });
+}

@@ -1,0 +1,175 @@
+#include "worker/program/program_collectives.h"
+
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "common/exchange/parameter_endpoint.h"
+
+namespace capstan {
+namespace {
+
+// A wait of this length may be for an operation of another worker.
+constexpr absl::Duration kLongWait = absl::Seconds(1);
+
+Payload CopyOf(absl::Span<const uint8_t> values) {
+  const auto copy = std::make_shared<std::vector<uint8_t>>(values.begin(), values.end());
+  Payload payload{copy};
+  payload.Append(*copy);
+  return payload;
+}
+
+bool IsSame(const Collective& a, const Collective& b) {
+  return a.type == b.type && a.dtype == b.dtype && a.count == b.count && a.root == b.root;
+}
+
+}  // namespace
+
+ProgramCollectives::ProgramCollectives(Clock* clock, ProgramSteps* steps, const v1::JobSpec& job)
+    : clock_(*clock),
+      steps_(*steps),
+      num_workers_(job.cluster().num_workers()),
+      is_bsp_(job.consistency().mode() == v1::ConsistencySpec::BSP) {}
+
+absl::Status ProgramCollectives::Run(const Operation& operation, absl::Span<uint8_t> values,
+                                     absl::Duration limit) {
+  if (values.size() > kMaxCollectiveBytes) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected at most ", kMaxCollectiveBytes, " bytes of values, got ",
+                     values.size(), ": larger tensors belong into tables"));
+  }
+  const bool is_broadcast = operation.type == CollectiveType::kBroadcast;
+  if (is_broadcast && operation.root.value() >= num_workers_) {
+    return absl::InvalidArgumentError(absl::StrCat("root: expected a worker's rank below ",
+                                                   num_workers_, ", got ",
+                                                   operation.root.value()));
+  }
+  if (operation.type == CollectiveType::kMean && operation.dtype == CollectiveDtype::kInt64) {
+    return absl::InvalidArgumentError(
+        "expected floats for a mean, got int64: take the sum, or convert them");
+  }
+  Collective part;
+  part.type = operation.type;
+  part.dtype = operation.dtype;
+  part.count = values.size() / BytesOf(operation.dtype);
+  part.root = operation.root;
+  part.values = CopyOf(values);
+  const absl::Time deadline = clock_.Now() + limit;
+  absl::StatusOr<Payload> done = Do(std::move(part), deadline);
+  if (!done.ok()) return steps_.Explain(done.status(), deadline);
+  const Payload& result = *done;
+  if (result.size_bytes() != values.size()) {
+    return steps_.Lose(absl::InternalError(absl::StrCat("a server sent ", result.size_bytes(),
+                                                        " bytes as the result of an operation on ",
+                                                        values.size())));
+  }
+  result.CopyTo(values);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> ProgramCollectives::Join(absl::Duration limit) {
+  Collective part;
+  part.type = CollectiveType::kJoin;
+  const absl::Time deadline = clock_.Now() + limit;
+  const absl::StatusOr<Payload> done = Do(std::move(part), deadline);
+  if (!done.ok()) return steps_.Explain(done.status(), deadline);
+  int64_t next = -1;
+  if (done->size_bytes() == sizeof(next)) {
+    done->CopyTo({reinterpret_cast<uint8_t*>(&next), sizeof(next)});
+  }
+  if (next < 0) return true;
+  MutexLock lock(&mu_);
+  number_ = static_cast<uint64_t>(next);
+  is_joined_ = false;
+  return false;
+}
+
+absl::Status ProgramCollectives::CheckMayRun() const {
+  if (!is_bsp_) {
+    return absl::FailedPreconditionError(
+        "operations of all workers (all_reduce, broadcast, barrier, stop, join) need "
+        "--consistency=bsp: under SSP and async the workers are at different steps");
+  }
+  if (!steps_.has_ended_steps()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "the worker has finished; do operations of all workers before");
+}
+
+absl::StatusOr<Payload> ProgramCollectives::Do(Collective part, absl::Time deadline) {
+  RETURN_IF_ERROR(CheckMayRun());
+  ASSIGN_OR_RETURN(const ProgramSteps::StoreLease store, steps_.LeaseStore());
+  if (store == nullptr) return absl::FailedPreconditionError("all steps are done");
+  ASSIGN_OR_RETURN(const std::shared_ptr<Sent> sent, Send(std::move(part), *store));
+  const absl::StatusOr<bool> is_done = store->WaitForCollectives(deadline - clock_.Now());
+  if (!is_done.ok()) return steps_.Lose(is_done.status());
+  if (!*is_done) {
+    return absl::DeadlineExceededError(
+        "not all workers have come to this operation; call again to go on waiting");
+  }
+  MutexLock lock(&mu_);
+  if (under_way_ == sent) {
+    under_way_ = nullptr;
+    ++number_;
+  }
+  return sent->result;
+}
+
+absl::StatusOr<std::shared_ptr<ProgramCollectives::Sent>> ProgramCollectives::Send(
+    Collective&& part, ParameterStore& store) {
+  auto sent = std::make_shared<Sent>();
+  {
+    MutexLock lock(&mu_);
+    if (under_way_ != nullptr) {
+      if (IsSame(under_way_->part, part)) return under_way_;
+      return absl::FailedPreconditionError(
+          "another operation of all workers is under way; call it again to go on waiting");
+    }
+    const Step step = steps_.current();
+    if (std::exchange(step_, step) != step) number_ = 0;
+    part.step = step;
+    part.number = number_;
+    is_joined_ = is_joined_ || part.type == CollectiveType::kJoin;
+    sent->part = part;
+    sent->part.values.Clear();
+    under_way_ = sent;
+  }
+  const bool is_root = part.root == store.sender().worker;
+  if (part.type == CollectiveType::kBroadcast && !is_root) part.values.Clear();
+  // After an exception nobody can complete the operation.
+  absl::Cleanup fail = [this] { steps_.FailHalfSent(); };
+  store.Send(std::move(part), [sent](const ExchangeReply& reply) {
+    sent->result = reply.values;
+    return reply.status;
+  });
+  std::move(fail).Cancel();
+  return sent;
+}
+
+void ProgramCollectives::NoteWaiting(Step next, ParameterStore& store) {
+  if (!is_bsp_ || num_workers_ < 2) return;
+  {
+    MutexLock lock(&mu_);
+    const absl::Time now = clock_.Now();
+    if (std::exchange(waits_for_, next) != next) waits_since_ = now;
+    if (is_joined_ || next == Step(0) || now - waits_since_ < kLongWait) return;
+    waits_since_ = absl::InfiniteFuture();
+  }
+  SendEndOfStep(next + -1, store);
+}
+
+void ProgramCollectives::NoteEnd(ParameterStore& store) {
+  if (is_bsp_ && num_workers_ > 1) SendEndOfStep(kLargestStep, store);
+}
+
+void ProgramCollectives::SendEndOfStep(Step step, ParameterStore& store) {
+  Collective end;
+  end.step = step;
+  end.number = std::numeric_limits<uint64_t>::max();
+  end.type = CollectiveType::kEndOfStep;
+  store.Send(std::move(end), [](const ExchangeReply&) { return absl::OkStatus(); });
+}
+
+}  // namespace capstan

@@ -1,0 +1,83 @@
+#ifndef WORKER_PROGRAM_PROGRAM_COLLECTIVES_H_
+#define WORKER_PROGRAM_PROGRAM_COLLECTIVES_H_
+
+#include <cstdint>
+#include <memory>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "common/base/clock.h"
+#include "common/base/ids.h"
+#include "common/base/mutex.h"
+#include "common/exchange/exchange_request.h"
+#include "common/exchange/payload.h"
+#include "proto/job.pb.h"
+#include "worker/client/parameter_store.h"
+#include "worker/program/program_steps.h"
+
+namespace capstan {
+
+// A program's collective operations: what all workers do together, in the same order, beside the
+// parameters. Calls return what those of ProgramSteps do. Workers that do different operations fail
+// the job, which is told what each of them does. One operation at a time. Thread-safe.
+class ProgramCollectives {
+ public:
+  // `clock` and `steps` outlive this object.
+  ProgramCollectives(Clock* clock, ProgramSteps* steps, const v1::JobSpec& job);
+
+  // An operation of all workers.
+  struct Operation {
+    CollectiveType type = CollectiveType::kBarrier;
+    CollectiveDtype dtype = CollectiveDtype::kFloat32;
+    WorkerId root;  // of a broadcast
+  };
+  // Puts the result in place of `values`, elements of the operation's type. If the time passes, the
+  // same call goes on, and another one is FAILED_PRECONDITION, as are all without BSP.
+  // INVALID_ARGUMENT: the job is unchanged.
+  absl::Status Run(const Operation& operation, absl::Span<uint8_t> values, absl::Duration limit);
+  // The worker has no more gradients. Waits until another worker does the step, which this one then
+  // does without a gradient (true), or until all have none (false). Between the first call and the
+  // last, the others' operations are theirs alone.
+  absl::StatusOr<bool> Join(absl::Duration limit);
+
+  // The program waits for the values of step `next`. If that takes long, the others may wait for an
+  // operation that this worker leaves out. So they are told that its steps before have no more.
+  void NoteWaiting(Step next, ParameterStore& store);
+  // The program has no further step, and does no further operation.
+  void NoteEnd(ParameterStore& store);
+
+ private:
+  // An operation that was sent. Its answer may come after the program has given up.
+  struct Sent {
+    Collective part;  // without values
+    Payload result;   // written before the store's wait for it ends
+  };
+
+  // OK: the program may do an operation now.
+  absl::Status CheckMayRun() const;
+  absl::StatusOr<Payload> Do(Collective part, absl::Time deadline);
+  // Sends the part, unless an earlier call has sent it.
+  absl::StatusOr<std::shared_ptr<Sent>> Send(Collective&& part, ParameterStore& store);
+  void SendEndOfStep(Step step, ParameterStore& store);
+
+  Clock& clock_;
+  ProgramSteps& steps_;
+  const uint32_t num_workers_;
+  const bool is_bsp_;
+
+  Mutex mu_;
+  std::shared_ptr<Sent> under_way_ ABSL_GUARDED_BY(mu_);  // null: none
+  Step step_ ABSL_GUARDED_BY(mu_);                        // of the next operation
+  uint64_t number_ ABSL_GUARDED_BY(mu_) = 0;              // of the next operation in step_
+  bool is_joined_ ABSL_GUARDED_BY(mu_) = false;
+  // The wait that goes on, and since when.
+  Step waits_for_ ABSL_GUARDED_BY(mu_);
+  absl::Time waits_since_ ABSL_GUARDED_BY(mu_) = absl::InfiniteFuture();
+};
+
+}  // namespace capstan
+
+#endif  // WORKER_PROGRAM_PROGRAM_COLLECTIVES_H_
