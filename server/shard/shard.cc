@@ -100,8 +100,8 @@ void Shard::DispatchLocked(ExchangeRequest&& request, Slice& slice,
       return collectives_.Exchange(worker, std::move(*collective), std::move(done), released);
     }
     released->emplace_back(std::move(done),
-                           ErrorReply(absl::FailedPreconditionError(
-                               "collective operations and joins need the consistency bsp")));
+                           ErrorReply(absl::UnimplementedError(
+                               "operations of all workers need the consistency bsp")));
     return;
   }
   const bool is_first = request.slice == kCollectiveSlice && PushOf(request) != nullptr;

@@ -54,8 +54,8 @@ class Shard {
   void RestoreWorkers(absl::Span<const Worker> workers);
 
   // Applies and answers, as Slice::Exchange, or Collectives::Exchange. More errors:
-  // FAILED_PRECONDITION: the worker is not live, or the request is of another incarnation; or a
-  // collective operation of a step that is not one of BSP. UNAVAILABLE: the worker is entering. NOT_FOUND:
+  // FAILED_PRECONDITION: the worker is not live, or the request is of another incarnation.
+  // UNIMPLEMENTED: a collective operation in a step that is not one of BSP. UNAVAILABLE: the worker is entering. NOT_FOUND:
   // the shard has no such slice. Replies run on this thread once the lock is free.
   void Exchange(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback done);
 

@@ -114,6 +114,7 @@ absl::StatusOr<Payload> ProgramCollectives::Do(Collective part, absl::Time deadl
     under_way_ = nullptr;
     ++number_;
   }
+  RETURN_IF_ERROR(sent->refusal);
   return sent->result;
 }
 
@@ -142,7 +143,9 @@ absl::StatusOr<std::shared_ptr<ProgramCollectives::Sent>> ProgramCollectives::Se
   absl::Cleanup fail = [this] { steps_.FailHalfSent(); };
   store.Send(std::move(part), [sent](const ExchangeReply& reply) {
     sent->result = reply.values;
-    return reply.status;
+    if (!absl::IsUnimplemented(reply.status)) return reply.status;
+    sent->refusal = absl::FailedPreconditionError(reply.status.message());
+    return absl::OkStatus();
   });
   std::move(fail).Cancel();
   return sent;

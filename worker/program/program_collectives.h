@@ -53,7 +53,9 @@ class ProgramCollectives {
   // An operation that was sent. Its answer may come after the program has given up.
   struct Sent {
     Collective part;  // without values
-    Payload result;   // written before the store's wait for it ends
+    // Written before the store's wait for it ends:
+    absl::Status refusal;  // the consistency is not BSP any more
+    Payload result;
   };
 
   // OK: the program may do an operation now.

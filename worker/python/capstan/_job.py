@@ -10,6 +10,7 @@ import weakref
 from typing import Any, Callable, Optional
 
 from capstan import _ending, _errors, _library, _memory
+from capstan._collectives import Collectives
 from capstan._open_job import OpenJob
 from capstan._optimizers import Optimizer
 from capstan._sparse_table import SparseTable
@@ -108,7 +109,7 @@ def _in_thread(call: Callable[[], int]) -> None:
     _library.raise_status(*results[0])
 
 
-class Job:
+class Job(Collectives):
     """A job that this process takes part in as one worker; made by connect.
 
     Tables first, then `start`, then the steps, then `finish`. With `with`, or at the program's end,
@@ -117,7 +118,7 @@ class Job:
     """
 
     def __init__(self, open_job: OpenJob) -> None:
-        self._open = open_job
+        super().__init__(open_job)
         open_job.owner = self
         self._layers: dict[int, Layer] = {}
         self._shared_layers: list[Layer] = []  # of several tables

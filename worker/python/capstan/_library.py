@@ -10,7 +10,7 @@ from ctypes import c_uint32, c_void_p
 
 from capstan import _errors
 
-API_VERSION = 3
+API_VERSION = 4
 
 OK = 0
 TIMEOUT = 1
@@ -27,6 +27,8 @@ ERRORS: dict[int, type[_errors.Error]] = {
 FLOAT32 = 0
 FLOAT16 = 1
 BFLOAT16 = 2
+FLOAT64 = 3
+INT64 = 4
 
 
 class OptimizerStruct(Structure):
@@ -157,6 +159,10 @@ FUNCTIONS: dict[str, tuple[object, list[object]]] = {
                                                POINTER(c_int64), c_int64]),
     "capstan_load_optimizer_state": (c_int32, [c_void_p, c_int32, c_int32, c_void_p, c_size_t,
                                                c_int64, c_int64]),
+    "capstan_all_reduce": (c_int32, [c_void_p, c_int32, c_void_p, c_size_t, c_int32, c_int64]),
+    "capstan_broadcast": (c_int32, [c_void_p, c_int32, c_void_p, c_size_t, c_int32, c_int64]),
+    "capstan_barrier": (c_int32, [c_void_p, c_int64]),
+    "capstan_join": (c_int32, [c_void_p, POINTER(c_int32), c_int64]),
     "capstan_end_step": (c_int32, [c_void_p, c_double, c_uint64, c_int64]),
     "capstan_finish": (c_int32, [c_void_p, POINTER(c_int32), c_int64]),
     "capstan_report": (c_int32, [c_void_p, c_double, c_double, c_uint64, c_int64]),

@@ -6,28 +6,17 @@ from typing import Any
 
 import torch
 
-from capstan._errors import InvalidArgument
+from capstan._errors import InvalidArgument, WrongOrder
 from capstan._job import Job
-from capstan._optimizers import SGD
-from capstan._torch_carriers import values_of
-
-_FOUND_INF = "capstan.found_inf"
 
 
 class Scaler:
-    """The program's scaler, and the table in which the workers count gradients that are not finite.
-    """
+    """The program's scaler. Under BSP the workers agree in each step whether all gradients are
+    finite."""
 
     def __init__(self, job: Job, scaler: Any) -> None:
-        # SGD with learning rate 1 counts: each worker with inf adds 1 / workers.
-        self._table = job.table(_FOUND_INF, _number(0.0), optimizer=SGD(1.0))
+        self._job = job
         self._scaler = scaler
-        self._infs = 0.0  # so far
-
-    def take_values(self) -> None:
-        """The job has started."""
-        self._table.wait()
-        self._infs = float(values_of(self._table)[0])
 
     def may_send(self, optimizer: torch.optim.Optimizer, sums: list[torch.Tensor],
                  has_gradients: bool) -> bool:
@@ -41,19 +30,18 @@ class Scaler:
             finally:
                 optimizer.param_groups.pop()
             found = list(self._scaler._found_inf_per_device(optimizer).values())
-        has_inf = any(float(one) > 0 for one in found)
-        self._table.push_pull(_number(-float(has_inf)))
-        before = self._infs
-        self.take_values()
+        has_inf = self._any_worker(any(float(one) > 0 for one in found))
         for one in found:
-            one.fill_(float(has_inf or self._infs != before))
+            one.fill_(float(has_inf))
         if found:
             self._scaler.update()
-        return not has_inf and self._infs == before
+        return not has_inf
 
-
-def _number(value: float) -> torch.Tensor:
-    return torch.tensor([value], dtype=torch.float32, device="cpu")
+    def _any_worker(self, has_inf: bool) -> bool:
+        try:
+            return self._job.stop(has_inf)
+        except WrongOrder:
+            return has_inf  # under SSP and async the workers are at different steps
 
 
 def expect_scaler(grad_scaler: object) -> None:

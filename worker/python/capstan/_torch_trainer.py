@@ -37,7 +37,7 @@ class Trainer:
     it is pushed. The mean over the workers, which servers apply, is not clipped again.
     grad_scaler: the GradScaler that has scaled the loss. Gradients are unscaled before they are
     pushed. In BSP all workers skip a step in which one of them has found inf or NaN; in SSP and
-    async a worker skips its own, and at most one more when it hears of another's.
+    async a worker skips its own.
     With either, gradients leave in `step`, not in backward.
     overlap: without it gradients leave in `step`, which waits for the next values, and every change
     of parameters is noticed. Slower, and for debugging.
@@ -114,8 +114,6 @@ class Trainer:
         if self._buffers is not None:
             self._buffers.wait()
             self._plan.shared_state.take(values_of(self._buffers))
-        if self._scaler is not None:
-            self._scaler.take_values()
         for (bag, _), rows in zip(self._plan.bags, self._rows):
             bag._rows = rows
 
@@ -336,6 +334,10 @@ class Trainer:
         else:
             for rows in self._rows:
                 rows.drop()
+        self._close_step(loss, samples)
+
+    def _close_step(self, loss: Union[float, torch.Tensor, None], samples: int) -> None:
+        """Ends the step. Parameters whose gradients have not been sent have none."""
         for rows in self._rows:
             rows.push()
         self._state.end_loading()
@@ -346,6 +348,16 @@ class Trainer:
         self._num_steps += 1
         self._begin_step()
         self._optimizer._step_count = self.job.step  # type: ignore[attr-defined]
+
+    @contextlib.contextmanager
+    def join(self) -> Iterator[None]:
+        """As Job.join, around a loop with this trainer's steps."""
+        yield
+        while self.job._others_go_on():
+            for rows in self._rows:
+                rows.drop()
+            with NoDispatch():
+                self._close_step(None, samples=0)
 
     def _send_rest(self) -> None:
         """Sends the gradients that have not left, last layer first."""

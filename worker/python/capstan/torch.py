@@ -33,13 +33,18 @@ __all__ = [
     "EmbeddingBag",
     "Lion",
     "Trainer",
+    "all_reduce",
     "attach",
+    "barrier",
+    "broadcast",
     "finish",
+    "join",
     "next_step",
     "no_sync",
     "rank",
     "report",
     "step",
+    "stop",
     "wait",
     "without_module_prefix",
     "world_size",
@@ -119,6 +124,37 @@ def wait() -> None:
     """Waits until all parameters have the values of the next step: before a program reads them
     past torch's functions, as in an extension in C++ or by their address."""
     _trainer().wait()
+
+
+def all_reduce(value: Any, op: str = "mean") -> Any:
+    """The mean, "sum", "min" or "max" over the workers of a number or a small tensor (at most 1 MiB),
+    under BSP: `loss = ct.all_reduce(loss)`. All workers call it at the same places.
+
+    Returns a new value of the same kind; Job.all_reduce says more."""
+    return _trainer().job.all_reduce(value, op)
+
+
+def broadcast(value: Any, root: int = 0) -> Any:
+    """The value of the worker `root`, under BSP. All give one of the same type and size."""
+    return _trainer().job.broadcast(value, root)
+
+
+def barrier() -> None:
+    """Waits until all workers have called it, under BSP."""
+    _trainer().job.barrier()
+
+
+def stop(flag: Any) -> bool:
+    """Whether any worker's flag is true, under BSP: `if ct.stop(patience == 0): break` ends the loops
+    of all workers after the same step."""
+    return _trainer().job.stop(flag)
+
+
+def join() -> contextlib.AbstractContextManager[None]:
+    """`with ct.join():` around the loop over batches, if workers have different numbers of them, as
+    with DDP's Join. A worker that has none any more goes on without a gradient, which counts as
+    zeros in the mean, until all are through. Under BSP."""
+    return _trainer().join()
 
 
 def finish() -> bool:

@@ -1,0 +1,45 @@
+"""What all workers do together: operations, ends of loops, and different numbers of batches."""
+
+from __future__ import annotations
+
+import unittest
+
+from harness import Workers
+
+
+class TorchTogetherTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.workers = Workers("torch_together_cases")
+        cls.addClassCleanup(cls.workers.close)
+
+    def test_values_of_all_kinds_are_combined(self) -> None:
+        for flags in (["--transport=grpc", "--steps=5"], ["--transport=ucx"]):
+            with self.subTest(flags):
+                summary = self.workers.run("reduces", *flags, num_servers=2)
+                self.assertEqual(summary["outcome"], "finished")
+
+    def test_they_need_bsp(self) -> None:
+        for flags in (["--consistency=async"], ["--consistency=ssp", "--staleness=1"]):
+            with self.subTest(flags):
+                self.workers.run("needs_bsp", *flags)
+
+    def test_workers_that_differ_hear_what_each_does(self) -> None:
+        for how in ("size", "operation", "leaves it out", "finishes"):
+            with self.subTest(how):
+                summary = self.workers.run("differs", how=how)
+                self.assertIn("worker 0 calls the mean of 2 float32", summary["reason"])
+
+    def test_workers_may_have_different_numbers_of_batches(self) -> None:
+        for reduces_losses in (False, True):
+            with self.subTest(reduces_losses=reduces_losses):
+                summary = self.workers.run("joins", reduces_losses=reduces_losses)
+                self.assertEqual(summary["outcome"], "finished")
+        self.workers.run("joins_with_arrays")
+
+    def test_one_workers_early_stop_ends_all_after_the_same_step(self) -> None:
+        self.workers.run("stops_early")
+
+
+if __name__ == "__main__":
+    unittest.main()
