@@ -15,6 +15,9 @@
 namespace capstan {
 namespace {
 
+// Of results for workers that do an open step again.
+constexpr size_t kMostKeptBytes = size_t{16} << 20;
+
 bool Combines(CollectiveType type) {
   return CollectiveType::kSum <= type && type <= CollectiveType::kMax;
 }
@@ -160,11 +163,11 @@ void Collectives::SetWorkers(absl::Span<const ShardWorker> workers, ReleasedRepl
   for (const ShardWorker& worker : workers) {
     Place& place = places_[worker.worker];
     const auto known = previous.find(worker.worker);
-    if (known != previous.end() && known->second.incarnation == worker.incarnation) {
+    if (known != previous.end() && known->second.worker.incarnation == worker.incarnation) {
       place = std::move(known->second);
       previous.erase(known);
     }
-    place.incarnation = worker.incarnation;
+    place.worker = worker;
   }
   for (auto& [id, place] : previous) {
     if (place.done == nullptr) continue;
@@ -208,6 +211,8 @@ void Collectives::Exchange(WorkerId worker, Collective&& part,
   place.values.resize(part.values.size_bytes());
   part.values.CopyTo(absl::MakeSpan(place.values));
   part.values.Clear();
+  const auto known = done_.find(name);
+  const bool is_known = known != done_.end() && IsSame(known->second.operation, part);
   place.is_new = false;
   place.is_joined = part.type == CollectiveType::kJoin;
   has_joined_ = has_joined_ || place.is_joined;
@@ -216,6 +221,9 @@ void Collectives::Exchange(WorkerId worker, Collective&& part,
   place.latest = std::move(part);
   if (place.latest.type == CollectiveType::kEndOfStep) {
     Answer(place, absl::OkStatus(), Payload(), released);
+  } else if (is_known) {
+    // The worker has taken another one's place, and does its step again.
+    Answer(place, absl::OkStatus(), known->second.result, released);
   }
   Advance(released);
 }
@@ -224,6 +232,7 @@ void Collectives::NoteProgress(WorkerId worker, Step next, ReleasedReplies* rele
   const auto found = places_.find(worker);
   if (found == places_.end() || found->second.next_step == next) return;
   found->second.next_step = next;
+  if (!done_.empty()) DropDone();
   if (has_joined_) AdvanceJoins(released);
 }
 
@@ -263,12 +272,16 @@ void Collectives::Advance(ReleasedReplies* released) {
     }
     return;
   }
-  const bool is_complete = absl::c_all_of(
-      places_, [](const auto& entry) { return entry.second.is_joined || entry.second.is_open; });
+  const bool is_complete = absl::c_all_of(places_, [step = name.first](const auto& entry) {
+    return !TakesPart(entry.second, step) || entry.second.is_open;
+  });
   if (!is_complete) return;
   const Payload result = Combine(name);
+  Keep(first->second.latest, result);
   for (auto& [worker, place] : places_) {
-    if (Waits(place)) Answer(place, absl::OkStatus(), result, released);
+    if (Waits(place) && NameOf(place.latest) == name) {
+      Answer(place, absl::OkStatus(), result, released);
+    }
   }
 }
 
@@ -276,7 +289,9 @@ absl::Status Collectives::CheckAgree(WorkerId first) const {
   const Collective& awaited = places_.at(first).latest;
   for (const auto& [worker, place] : places_) {
     const Collective& latest = place.latest;
-    if (place.is_joined || place.is_new || NameOf(latest) < NameOf(awaited)) continue;
+    if (!TakesPart(place, awaited.step) || place.is_new || NameOf(latest) < NameOf(awaited)) {
+      continue;
+    }
     if (place.is_open && IsSame(latest, awaited)) continue;
     const bool ends = latest.type == CollectiveType::kEndOfStep;
     const std::string other = !ends ? absl::StrCat("calls ", Describe(latest), " as ",
@@ -316,6 +331,21 @@ Payload Collectives::Combine(const Name& name) const {
       break;
   }
   return PayloadOf(std::move(result));
+}
+
+void Collectives::Keep(const Collective& operation, const Payload& result) {
+  if (done_bytes_ + result.size_bytes() > kMostKeptBytes) return;
+  done_bytes_ += result.size_bytes();
+  done_[NameOf(operation)] = {operation, result};
+}
+
+void Collectives::DropDone() {
+  Step open = kLargestStep;
+  for (const auto& [worker, place] : places_) open = std::min(open, place.next_step);
+  while (!done_.empty() && done_.begin()->first.first < open) {
+    done_bytes_ -= done_.begin()->second.result.size_bytes();
+    done_.erase(done_.begin());
+  }
 }
 
 bool Collectives::HaveAllJoined() const {

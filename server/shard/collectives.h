@@ -18,14 +18,16 @@ namespace capstan {
 
 // The collective operations of a job's live workers. An operation is done once each worker has sent
 // its part, except those that have joined. Values are combined in order of worker, so results have
-// the same bits in all runs. Keeps each worker's latest answer, which may be asked for again. Not
-// thread-safe: the shard of the job's first slice guards it.
+// the same bits in all runs. Keeps each worker's latest answer, which may be asked for again, and
+// the results of the open step for a worker that takes another's place in it. Not thread-safe: the
+// shard of the job's first slice guards it.
 class Collectives {
  public:
   // INVALID_ARGUMENT: type, dtype, number of elements or bytes of a new part.
   static absl::Status Check(WorkerId sender, const Collective& part);
 
-  // The live workers. The parts of the others and of earlier incarnations go.
+  // The live workers. The parts of the others and of earlier incarnations go. Nobody waits for a
+  // worker in steps before its first one.
   void SetWorkers(absl::Span<const ShardWorker> workers, ReleasedReplies* released);
 
   // Takes the part of a live worker, and appends due replies to `released`. A part that came before
@@ -49,7 +51,7 @@ class Collectives {
 
   // What a live worker does.
   struct Place {
-    Incarnation incarnation;
+    ShardWorker worker;
     Step next_step;       // as NoteProgress
     bool is_new = true;   // it has sent no part yet
     Collective latest;    // its latest part, without values
@@ -64,8 +66,12 @@ class Collectives {
   };
 
   static Name NameOf(const Collective& part) { return {part.step, part.number}; }
-  // Whether the worker takes part in operations, and waits in one.
+  // Whether the worker waits in an operation that is no join.
   static bool Waits(const Place& place) { return place.is_open && !place.is_joined; }
+  // Whether operations of this step need the worker.
+  static bool TakesPart(const Place& place, Step step) {
+    return !place.is_joined && step >= place.worker.first_step;
+  }
   static void Answer(Place& place, absl::Status status, Payload result, ReleasedReplies* released);
 
   // Answers what is due.
@@ -76,8 +82,19 @@ class Collectives {
   // INVALID_ARGUMENT: one of the workers will never do the operation for which `first` waits.
   absl::Status CheckAgree(WorkerId first) const;
   Payload Combine(const Name& name) const;
+  // Keeps the result until all have pushed the operation's step, if there is room for it.
+  void Keep(const Collective& operation, const Payload& result);
+  void DropDone();
+
+  struct Done {
+    Collective operation;  // without values
+    Payload result;
+  };
 
   std::map<WorkerId, Place> places_;
+  std::map<Name, Done> done_;  // of open steps
+  size_t done_bytes_ = 0;
+
   bool has_joined_ = false;  // one of them at least
 };
 

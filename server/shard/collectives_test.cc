@@ -237,6 +237,49 @@ TEST_F(CollectivesTest, NobodyWaitsForAWorkerThatHasGone) {
   EXPECT_TRUE(absl::IsFailedPrecondition(StatusOf(1)));
 }
 
+TEST_F(CollectivesTest, AWorkerThatTakesAnothersPlaceGetsTheResultsOfTheOpenStep) {
+  SetWorkers(2);
+  for (const uint32_t worker : {0, 1}) {
+    Progress(worker, 3);
+    Send(worker, Doubles(3, 0, CollectiveType::kSum, {1.0 + worker}));
+  }
+  EXPECT_THAT(ResultOf(0), ElementsAre(3));
+  // Worker 1 is lost, and another process does its step 3 again.
+  SetWorkers(1);
+  Send(0, Doubles(3, 1, CollectiveType::kSum, {5}));
+  EXPECT_THAT(ResultOf(0), ElementsAre(5));
+  SetWorkers(2, /*incarnation=*/1);
+  Progress(0, 4);
+  Progress(1, 3);
+  Send(1, Doubles(3, 0, CollectiveType::kSum, {2}));
+  EXPECT_THAT(ResultOf(1), ElementsAre(3));
+  Send(1, Doubles(3, 1, CollectiveType::kSum, {2}));
+  EXPECT_THAT(ResultOf(1), ElementsAre(5));
+  // Once the step is over, they are gone.
+  Progress(1, 4);
+  SetWorkers(1);
+  SetWorkers(2);
+  Send(1, Doubles(3, 0, CollectiveType::kSum, {2}));
+  EXPECT_TRUE(absl::IsInvalidArgument(StatusOf(1))) << StatusOf(1);
+}
+
+TEST_F(CollectivesTest, NobodyWaitsForAWorkerBeforeItsFirstStep) {
+  std::vector<ShardWorker> workers(2);
+  workers[0].worker = WorkerId(0);
+  workers[1].worker = WorkerId(1);
+  workers[1].first_step = Step(5);
+  ReleasedReplies released;
+  collectives_.SetWorkers(workers, &released);
+  Send(0, Doubles(4, 0, CollectiveType::kSum, {1}));
+  EXPECT_THAT(ResultOf(0), ElementsAre(1));
+  Send(1, Doubles(5, 0, CollectiveType::kSum, {2}));
+  Send(0, Doubles(4, 1, CollectiveType::kSum, {1}));
+  EXPECT_THAT(ResultOf(0), ElementsAre(1));
+  EXPECT_TRUE(Waits(1));
+  Send(0, Doubles(5, 0, CollectiveType::kSum, {1}));
+  EXPECT_THAT(ResultOf(1), ElementsAre(3));
+}
+
 TEST_F(CollectivesTest, AJoinedWorkerFollowsUntilAllHaveJoined) {
   SetWorkers(3);
   Progress(0, 7);
