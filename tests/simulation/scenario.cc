@@ -331,6 +331,37 @@ void DrawProgram(Random& random, bool is_always_bsp, Scenario& scenario) {
   }
 }
 
+bool CanLoseWorker(const Scenario& life) {
+  const bool dies_early = life.program.has_value() &&
+                          life.program->worker_0_lives < absl::InfiniteDuration();
+  return !life.faults.empty() || life.network.drop > 0 || dies_early;
+}
+
+// What the workers of a BSP job do together, and workers with fewer batches. If the job has
+// announced its steps, the worker that does all of them must live.
+void DrawTogether(Random& random, absl::Span<Scenario* const> lives) {
+  const Scenario& first = *lives.front();
+  UserProgram program = *first.program;
+  program.reduces = random.Bernoulli(0.8);
+  const bool is_announced = !first.job.checkpoint().dir().empty() || first.seed % 2 == 0;
+  const bool can_lose = std::any_of(lives.begin(), lives.end(), [](const Scenario* life) {
+    return CanLoseWorker(*life);
+  });
+  const uint32_t workers = first.job.cluster().num_workers();
+  if (random.Bernoulli(0.6) && !(is_announced && can_lose)) {
+    program.ends.assign(workers, first.steps);
+    const uint64_t longest = random.UniformInt(workers);
+    for (uint32_t worker = 0; worker < workers; ++worker) {
+      // Nobody may end a job without a step.
+      if (worker != longest) program.ends[worker] = Between(random, can_lose ? 1 : 0, first.steps);
+    }
+  }
+  for (Scenario* life : lives) {
+    life->program->reduces = program.reduces;
+    life->program->ends = program.ends;
+  }
+}
+
 // One element of each slice of a push is not 0. So all codecs but bfloat16 bring kTestUpdate
 // exactly, and leave no residual. Pulled values have several elements: bfloat16 and int8 change
 // them. A topk of many elements sends the changed ones exactly, unless the worker is far behind.
@@ -599,6 +630,10 @@ Scenario DrawScenario(uint64_t seed) {
   Random same_bits(seed, /*stream=*/9);
   DrawSameBits(same_bits, lives);
   for (Scenario* life : lives) DrawLeaving(*life);
+  Random together(seed, /*stream=*/11);
+  if (scenario.program.has_value() && scenario.is_always_bsp && scenario.own_arrays == 0) {
+    DrawTogether(together, lives);
+  }
   Random lost(seed, /*stream=*/10);
   const bool can_lose_worker =
       scenario.job.cluster().num_workers() > 1 && scenario.job.membership().allow_other_bits();
@@ -640,6 +675,9 @@ std::string Describe(const Scenario& scenario) {
                       scenario.lost_registration.has_value() ? ", a lost registration" : "",
                       scenario.job.stay() ? absl::StrCat(", ", scenario.rounds, " rounds") : "",
                       scenario.program.has_value() ? ", a program" : "",
+                      scenario.program.has_value() && scenario.program->reduces ? ", reduces" : "",
+                      scenario.program.has_value() && !scenario.program->ends.empty() ? ", joins"
+                                                                                      : "",
                       HasSparseTable(scenario) ? ", sparse rows" : "", DescribeCodecs(scenario));
 }
 

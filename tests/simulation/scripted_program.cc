@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/numeric/bits.h"
 #include "absl/time/time.h"
 #include "common/base/status_macros.h"
 #include "common/history/history.h"
@@ -67,10 +68,12 @@ class ProgramLayers : public StepLayers {
 }  // namespace
 
 ScriptedProgram::ScriptedProgram(const Scenario& scenario, uint32_t process, Clock* clock,
-                                 Spawner spawn, std::function<void(std::vector<float>)> on_rows)
+                                 Spawner spawn, std::function<void(std::vector<float>)> on_rows,
+                                 ReducedCallback on_reduced)
     : scenario_(scenario),
       spawn_(std::move(spawn)),
       on_rows_(std::move(on_rows)),
+      on_reduced_(std::move(on_reduced)),
       script_(MakeScriptedEngine(scenario, process, clock, /*on_first_state=*/nullptr)) {
   ProgramEngine::Options options;
   options.clock = clock;
@@ -81,6 +84,7 @@ ScriptedProgram::ScriptedProgram(const Scenario& scenario, uint32_t process, Clo
   // Checkpoints need the number of steps.
   const bool announces = !scenario.job.checkpoint().dir().empty() || scenario.seed % 2 == 0;
   options.steps = announces ? scenario.steps : 0;
+  options.job = scenario.job;
   engine_ = std::make_shared<ProgramEngine>(std::move(options));
 }
 
@@ -88,6 +92,8 @@ JobSetup ScriptedProgram::Start() {
   spawn_([self = shared_from_this()] {
     const absl::Status status = self->Run();
     VLOG(1) << "program of worker " << self->worker_ << ": " << status;
+    // As an exception that nobody catches does.
+    if (!status.ok()) self->engine_->steps().Fail(status);
   });
   JobSetup setup;
   setup.engine = engine_;
@@ -108,12 +114,16 @@ absl::StatusOr<std::vector<float>> ScriptedProgram::Pull(const std::vector<uint6
   return rows;
 }
 
+absl::Status ScriptedProgram::SetRateOfRows(Step step) {
+  // In all shards the first worker's counts, with a gradient or without.
+  const auto rate = scenario_.program->LearningRate(worker_, step, sparse_table());
+  return rate.has_value() ? engine_->SetLearningRate(sparse_table(), *rate) : absl::OkStatus();
+}
+
 absl::Status ScriptedProgram::TrainKnownRows(Step step) {
   const TableId table = sparse_table();
   const UserProgram& program = *scenario_.program;
-  // In all shards the first worker's counts, with a gradient or without.
-  const auto rate = program.LearningRate(worker_, step, table);
-  if (rate.has_value()) RETURN_IF_ERROR(engine_->SetLearningRate(table, *rate));
+  RETURN_IF_ERROR(SetRateOfRows(step));
   const std::vector<uint64_t> keys = RowKeysOf(scenario_, worker_, step);
   const uint64_t variant = scenario_.seed + static_cast<uint64_t>(step.value());
   // A push of what was pulled last does not send the keys. Before that, others may be pulled.
@@ -160,18 +170,65 @@ absl::Status ScriptedProgram::TrainRows(Step step) {
   return InParts([&] { return engine_->rows().Push(table, keys, gradients, next, kPart); });
 }
 
+// The first of a step's operations are before its gradients, the others after them. Each worker
+// gives its bit, and above it the step, so that a mixture of steps is seen.
+absl::Status ScriptedProgram::Reduce(Step step, int first) {
+  if (!scenario_.program->reduces) return absl::OkStatus();
+  constexpr int kBits = 32;
+  const auto count = static_cast<int>((scenario_.seed + static_cast<uint64_t>(step.value())) % 3);
+  for (int number = first; number < std::min(count, first + 1); ++number) {
+    const int64_t stamp = step.value() + 1;
+    int64_t value = (int64_t{1} << worker_.value()) + (stamp << kBits);
+    RETURN_IF_ERROR(InParts([&] {
+      return engine_->collectives().Run(
+          {CollectiveType::kSum, CollectiveDtype::kInt64, WorkerId(0)},
+          {reinterpret_cast<uint8_t*>(&value), sizeof(value)}, kPart);
+    }));
+    const int64_t workers = value & ((int64_t{1} << kBits) - 1);
+    const bool is_of_step = value >> kBits == stamp * absl::popcount(static_cast<uint64_t>(workers));
+    on_reduced_(step, number, is_of_step ? workers : -1);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ScriptedProgram::TrainStep() {
+  const Step step = engine_->steps().current();
+  RETURN_IF_ERROR(Reduce(step, /*first=*/0));
+  if (HasSparseTable(scenario_)) {
+    RETURN_IF_ERROR(scenario_.has_known_end ? TrainKnownRows(step) : TrainRows(step));
+  }
+  ProgramLayers layers(engine_.get());
+  RETURN_IF_ERROR(script_->Compute({worker_, step}, layers));
+  return Reduce(step, /*first=*/1);
+}
+
+absl::Status ScriptedProgram::TrainAll() {
+  const auto end_step = [this] {
+    return InParts([this] { return engine_->EndStep(/*loss=*/0, /*samples=*/1, kPart); });
+  };
+  const UserProgram& program = *scenario_.program;
+  while (engine_->steps().current() < Step(scenario_.steps) &&
+         program.HasBatch(worker_, engine_->steps().current())) {
+    RETURN_IF_ERROR(TrainStep());
+    RETURN_IF_ERROR(end_step());
+  }
+  bool others_go_on = !program.ends.empty();
+  while (others_go_on) {
+    RETURN_IF_ERROR(InParts([&]() -> absl::Status {
+      ASSIGN_OR_RETURN(others_go_on, engine_->collectives().Join(kPart));
+      return absl::OkStatus();
+    }));
+    if (!others_go_on) break;
+    if (HasSparseTable(scenario_)) RETURN_IF_ERROR(SetRateOfRows(engine_->steps().current()));
+    RETURN_IF_ERROR(end_step());
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ScriptedProgram::Run() {
   RETURN_IF_ERROR(InParts([this] { return engine_->steps().AwaitStart(kPart); }));
-  ProgramLayers layers(engine_.get());
-  while (engine_->steps().current() < Step(scenario_.steps)) {
-    if (HasSparseTable(scenario_)) {
-      const Step step = engine_->steps().current();
-      RETURN_IF_ERROR(scenario_.has_known_end ? TrainKnownRows(step) : TrainRows(step));
-    }
-    RETURN_IF_ERROR(script_->Compute({worker_, engine_->steps().current()}, layers));
-    RETURN_IF_ERROR(InParts([this] { return engine_->EndStep(/*loss=*/0, /*samples=*/1, kPart); }));
-  }
-  RETURN_IF_ERROR(engine_->steps().End());
+  RETURN_IF_ERROR(TrainAll());
+  RETURN_IF_ERROR(engine_->End());
   bool evaluates = false;
   RETURN_IF_ERROR(InParts([&]() -> absl::Status {
     ASSIGN_OR_RETURN(evaluates, engine_->steps().AwaitEvaluation(kPart));

@@ -24,11 +24,14 @@ namespace capstan {
 class ScriptedProgram : public std::enable_shared_from_this<ScriptedProgram> {
  public:
   using Spawner = std::function<void(absl::AnyInvocable<void()> body)>;
+  // Of the operation `number` at `step`: a set of workers, as a sum of 2^worker.
+  using ReducedCallback = std::function<void(Step step, int number, int64_t workers)>;
 
   // `scenario` and `clock` outlive the program; `spawn` starts its thread. If this worker evaluates
-  // a job with has_known_end, `on_rows` gets the final rows of AllRowKeys.
+  // a job with has_known_end, `on_rows` gets the final rows of AllRowKeys. `on_reduced` gets the
+  // result of each collective operation.
   ScriptedProgram(const Scenario& scenario, uint32_t process, Clock* clock, Spawner spawn,
-                  std::function<void(std::vector<float>)> on_rows);
+                  std::function<void(std::vector<float>)> on_rows, ReducedCallback on_reduced);
 
   // The setup of its worker. The program begins.
   JobSetup Start();
@@ -42,6 +45,12 @@ class ScriptedProgram : public std::enable_shared_from_this<ScriptedProgram> {
   // Pulls the rows of the sparse table, and pushes the update of this step, if there is one.
   absl::Status TrainRows(Step step);
   absl::Status TrainKnownRows(Step step);
+  absl::Status SetRateOfRows(Step step);
+  // Trains until this worker's batches end, then does the others' steps without a gradient.
+  absl::Status TrainAll();
+  absl::Status TrainStep();
+  // Operations before the step's gradients, or after them.
+  absl::Status Reduce(Step step, int first);
   absl::StatusOr<std::vector<float>> Pull(const std::vector<uint64_t>& keys);
   TableId sparse_table() const {
     return TableId(static_cast<uint32_t>(scenario_.tables.size() - 1));
@@ -50,6 +59,7 @@ class ScriptedProgram : public std::enable_shared_from_this<ScriptedProgram> {
   const Scenario& scenario_;
   const Spawner spawn_;
   const std::function<void(std::vector<float>)> on_rows_;
+  const ReducedCallback on_reduced_;
   const std::shared_ptr<ScriptedEngine> script_;
   std::shared_ptr<ProgramEngine> engine_;
   WorkerId worker_;

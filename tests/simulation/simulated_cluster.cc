@@ -263,7 +263,8 @@ void SimulatedCluster::StartWorker(uint32_t index) {
       program = std::make_shared<ScriptedProgram>(
           scenario_, index, &member->process,
           [member](absl::AnyInvocable<void()> body) { member->process.Spawn(std::move(body)); },
-          [this](std::vector<float> rows) { result_.final_rows = std::move(rows); });
+          [this](std::vector<float> rows) { result_.final_rows = std::move(rows); },
+          [this](Step step, int number, int64_t workers) { NoteReduced(step, number, workers); });
       options.on_registered = [this, member, program](WorkerId id) {
         program->SetWorker(id);
         OnRegistered(*member);
@@ -289,6 +290,25 @@ void SimulatedCluster::StartWorker(uint32_t index) {
     VLOG(1) << "worker process " << index << ": " << status;
     EndWorker(*member);
   });
+}
+
+void SimulatedCluster::NoteReduced(Step step, int number, int64_t workers) {
+  const std::string operation =
+      absl::StrCat("operations of all workers: operation ", number, " of step ", step.value());
+  const auto [known, is_first] = reduced_.emplace(std::make_pair(step, number), workers);
+  if (workers <= 0) {
+    result_.wrong_operation = absl::StrCat(operation, " has values of another step");
+  } else if (!is_first && known->second != workers) {
+    result_.wrong_operation = absl::StrCat(operation, " has two results");
+  }
+  int64_t expected = 0;
+  for (uint32_t worker = 0; worker < scenario_.job.cluster().num_workers(); ++worker) {
+    if (scenario_.program->HasBatch(WorkerId(worker), step)) expected |= int64_t{1} << worker;
+  }
+  if (workers != expected) {
+    result_.incomplete_operation =
+        absl::StrCat(operation, " has values of the workers ", workers, ", expected ", expected);
+  }
 }
 
 void SimulatedCluster::StartWorkers() {

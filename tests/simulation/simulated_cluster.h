@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
@@ -55,6 +56,9 @@ struct SimulationResult {
   // As in CodecWatch:
   std::string wrong_values;
   std::map<CodecWatch::VersionOfSlice, std::vector<float>> copies;
+  // What is wrong with a collective operation; and what is wrong if all workers have lived.
+  std::string wrong_operation;
+  std::string incomplete_operation;
 };
 
 // A whole job in virtual time: the real coordinator, servers and workers in one program. One thread
@@ -94,6 +98,8 @@ class SimulatedCluster {
   void Interrupt(SimulatedProcess& server, Incarnation sender, absl::AnyInvocable<void()> go_on);
   void StartWorker(uint32_t index);
   void StartWorkers();
+  // A worker has the result of a collective operation, as ScriptedProgram::ReducedCallback.
+  void NoteReduced(Step step, int number, int64_t workers);
   // In a job that stays, other workers come when all have ended. After the last round the job ends.
   void EndWorker(Member& worker);
   void BeginNextRound();
@@ -137,6 +143,7 @@ class SimulatedCluster {
   Member* unregistered_ = nullptr;  // the worker with the LostRegistration
   Member* successor_ = nullptr;     // the one in its place
   CodecWatch codecs_;
+  std::map<std::pair<Step, int>, int64_t> reduced_;  // results of operations
   SimulationResult result_;
 };
 

@@ -14,6 +14,7 @@ Random DrawsOf(uint64_t seed, uint64_t kind, uint64_t worker, Step step, uint64_
 }  // namespace
 
 bool UserProgram::HasGradient(WorkerId worker, Step step, uint32_t layer) const {
+  if (!HasBatch(worker, step)) return false;
   if (DrawsOf(seed, /*kind=*/0, /*worker=*/0, step, layer).Bernoulli(idle)) return false;
   return !DrawsOf(seed, /*kind=*/1, worker.value(), step, layer).Bernoulli(without_gradient);
 }

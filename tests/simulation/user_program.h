@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 #include "absl/time/time.h"
 #include "common/base/ids.h"
@@ -19,6 +20,11 @@ struct UserProgram {
   // worker has none.
   double idle = 0;
   double without_gradient = 0;
+
+  // By worker: the step from which on it has no gradient, as it has no more batches. It joins. Empty:
+  // all have gradients until the last step.
+  std::vector<int64_t> ends;
+  bool reduces = false;  // the workers of a BSP job do collective operations
 
   // Learning rates are powers of two. Pushes before this step have none.
   bool has_learning_rates = false;
@@ -37,6 +43,10 @@ struct UserProgram {
   absl::Duration worker_0_lives = absl::InfiniteDuration();
   absl::Duration worker_0_replaced_after;
 
+  // Whether the worker has a batch for this step.
+  bool HasBatch(WorkerId worker, Step step) const {
+    return ends.empty() || step < Step(ends[worker.value()]);
+  }
   bool HasGradient(WorkerId worker, Step step, uint32_t layer) const;
   // None: the push carries none.
   std::optional<double> LearningRate(WorkerId worker, Step step, TableId table) const;

@@ -233,6 +233,14 @@ TEST_F(ProgramEngineTest, TheServersAreThereUntilTheProgramHasEnded) {
   EXPECT_EQ(engine_->steps().LeaseStore().value(), nullptr);
 }
 
+TEST_F(ProgramEngineTest, AJobThatGoesOnAfterItsLastStepStartsWithoutOne) {
+  Start(/*steps=*/3, /*first_step=*/Step(3));
+  EXPECT_TRUE(engine_->Wait(-1, kForever).ok());
+  EXPECT_TRUE(absl::IsFailedPrecondition(engine_->Push(0, kForever)));
+  End();
+  EXPECT_TRUE(loop_status_.ok()) << loop_status_;
+}
+
 TEST_F(ProgramEngineTest, AWorkerMayLeaveAfterItsLastStep) {
   Start(/*steps=*/1);
   ASSERT_TRUE(Step1(1).ok());

@@ -62,7 +62,7 @@ bool ProgramSteps::IsBeyondOthersLocked() const {
 absl::Status ProgramSteps::AwaitStart(absl::Duration limit) {
   const absl::Time deadline = clock_->Now() + limit;
   MutexLock lock(&mu_);
-  while (!open_.has_value() && !has_trained_ && !outcome_.has_value()) {
+  while (!open_.has_value() && !has_run_ && !has_trained_ && !outcome_.has_value()) {
     RETURN_IF_ERROR(WaitLocked(deadline));
   }
   RETURN_IF_ERROR(CheckGoesOnLocked());
