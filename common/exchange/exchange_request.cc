@@ -93,8 +93,8 @@ ExchangeRequest PullAlone(const ExchangeRequest& request) {
     pull.pull = rows->pull;
     pull.pulled_keys.rows = rows->pulled_keys.rows;
     pull.pulled_keys.hash = rows->pulled_keys.hash;
-  } else if (std::holds_alternative<WorkerStatePull>(request.purpose)) {
-    alone.purpose.emplace<WorkerStatePull>();
+  } else if (const auto* state = std::get_if<WorkerStatePull>(&request.purpose)) {
+    alone.purpose = *state;
   } else if (const auto* optimizer = std::get_if<OptimizerStatePull>(&request.purpose)) {
     alone.purpose = *optimizer;
   } else if (const auto* collective = std::get_if<Collective>(&request.purpose)) {

@@ -80,12 +80,17 @@ inline constexpr uint64_t kFinalCut = std::numeric_limits<uint64_t>::max();
 // The worker's own state of the slice: what its engine keeps from step to step beside the
 // parameters. For the slice's cut of this number, or for every cut from now on (kFinalCut).
 struct WorkerState {
-  uint64_t cut = 0;  // above 0
-  Payload arrays;    // float32, each as long as the slice, one after the other
+  uint64_t cut = 0;  // above 0; of a program also 0: from now on it has a state for each cut
+  // float32, each as long as the slice, one after the other; of a program any bytes.
+  Payload arrays;
+  bool is_program = false;  // it is the program's, and sent to the job's first dense slice
 };
+inline constexpr size_t kMaxProgramStateBytes = size_t{16} << 20;
 
 // Asks for the worker's own state in the checkpoint from which the job goes on.
-struct WorkerStatePull {};
+struct WorkerStatePull {
+  bool is_program = false;
+};
 
 // From worker 0: the slice is to begin with these values. A slice that has values keeps them.
 struct InitialValues {

@@ -88,8 +88,9 @@ void FillPurpose(const ExchangeRequest& request, v1::ExchangeRequestHeader* head
     message.set_pulled_keys_hash(rows->pulled_keys.hash);
   } else if (const auto* state = std::get_if<WorkerState>(&purpose)) {
     header->mutable_worker_state()->set_cut(state->cut);
-  } else if (std::holds_alternative<WorkerStatePull>(purpose)) {
-    header->mutable_worker_state_pull();
+    header->mutable_worker_state()->set_is_program(state->is_program);
+  } else if (const auto* restored = std::get_if<WorkerStatePull>(&purpose)) {
+    header->mutable_worker_state_pull()->set_is_program(restored->is_program);
   } else if (std::holds_alternative<InitialValues>(purpose)) {
     header->mutable_initial_values();
   } else if (const auto* optimizer = std::get_if<OptimizerState>(&purpose)) {
@@ -129,10 +130,11 @@ absl::Status ReadPurpose(const v1::ExchangeRequestHeader& header, ExchangeReques
       return absl::OkStatus();
     }
     case v1::ExchangeRequestHeader::kWorkerState:
-      purpose.emplace<WorkerState>().cut = header.worker_state().cut();
+      purpose = WorkerState{header.worker_state().cut(), Payload(),
+                            header.worker_state().is_program()};
       return absl::OkStatus();
     case v1::ExchangeRequestHeader::kWorkerStatePull:
-      purpose.emplace<WorkerStatePull>();
+      purpose = WorkerStatePull{header.worker_state_pull().is_program()};
       return absl::OkStatus();
     case v1::ExchangeRequestHeader::kInitialValues:
       purpose.emplace<InitialValues>();

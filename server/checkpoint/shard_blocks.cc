@@ -9,11 +9,14 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/little_endian.h"
 #include "common/base/status_macros.h"
+#include "common/exchange/exchange_request.h"
+#include "common/exchange/payload.h"
 #include "common/routing/table_check.h"
 
 namespace capstan {
@@ -22,6 +25,7 @@ namespace {
 constexpr uint32_t kShardKind = 1;
 constexpr uint32_t kSliceKind = 2;
 constexpr uint32_t kSparseSliceKind = 3;
+constexpr uint32_t kProgramsKind = 4;
 constexpr uint32_t kVersion = 2;
 // With the number of updates that the optimizer has counted. Written only where that is not the
 // version of the values: earlier versions of Capstan read the others.
@@ -133,6 +137,19 @@ std::string SliceContents(const SliceSnapshot& slice) {
   return contents;
 }
 
+std::string ProgramContents(const SliceSnapshot& slice) {
+  std::string contents;
+  AppendCount(slice.programs.size(), &contents);
+  for (const SliceSnapshot::OwnState& program : slice.programs) {
+    AppendLittleEndian(program.worker.value(), &contents);
+    AppendLittleEndian(uint64_t{program.arrays.size_bytes()}, &contents);
+    for (const Payload::Fragment bytes : program.arrays.fragments()) {
+      contents.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    }
+  }
+  return contents;
+}
+
 // Reads numbers one after the other. After the end it gives zeros, and is_whole is false.
 class Reader {
  public:
@@ -192,6 +209,17 @@ class Reader {
     if (count <= rest_.size() / least_bytes && count <= most) return count;
     is_whole_ = false;
     return 0;
+  }
+  // As many bytes.
+  absl::string_view TakeBytes(uint64_t count) {
+    if (count > rest_.size()) {
+      rest_ = "";
+      is_whole_ = false;
+      return "";
+    }
+    const absl::string_view bytes = rest_.substr(0, count);
+    rest_.remove_prefix(count);
+    return bytes;
   }
   // What was read cannot be.
   void Refuse() { is_whole_ = false; }
@@ -293,6 +321,21 @@ void ReadDenseSlice(Reader& reader, bool has_steps, SliceSnapshot& slice) {
   slice.copy = std::move(copy);
 }
 
+void ReadPrograms(Reader& reader, SliceSnapshot& slice) {
+  const uint32_t programs = reader.TakeCount(/*least_bytes=*/12);
+  if (programs == 0 || slice.rows != nullptr || !slice.programs.empty()) reader.Refuse();
+  for (uint32_t i = 0; i < programs; ++i) {
+    const WorkerId worker(reader.Take<uint32_t>());
+    const bool is_next = slice.programs.empty() || slice.programs.back().worker < worker;
+    const auto length = reader.Take<uint64_t>();
+    if (!is_next || length > kMaxProgramStateBytes) return reader.Refuse();
+    const auto bytes = std::make_shared<std::string>(reader.TakeBytes(length));
+    Payload state{bytes};
+    state.Append({reinterpret_cast<const uint8_t*>(bytes->data()), bytes->size()});
+    slice.programs.push_back({worker, std::move(state)});
+  }
+}
+
 struct Block {
   uint32_t kind = 0;
   bool has_steps = false;
@@ -341,6 +384,8 @@ std::string EncodeShardBlocks(const ShardSnapshot& snapshot) {
   for (const SliceSnapshot& slice : snapshot.slices) {
     AppendBlock(slice.rows == nullptr ? kSliceKind : kSparseSliceKind,
                 HasSteps(slice) ? kVersionWithSteps : kVersion, SliceContents(slice), &bytes);
+    if (slice.programs.empty()) continue;
+    AppendBlock(kProgramsKind, kVersion, ProgramContents(slice), &bytes);
   }
   return bytes;
 }
@@ -351,12 +396,15 @@ absl::StatusOr<ShardSnapshot> DecodeShardBlocks(absl::string_view bytes) {
   do {
     ASSIGN_OR_RETURN(const Block block, TakeBlock(number, bytes));
     const bool is_slice = block.kind == kSliceKind || block.kind == kSparseSliceKind;
-    if (number == 0 ? block.kind != kShardKind : !is_slice) {
+    const bool is_programs = block.kind == kProgramsKind && !snapshot.slices.empty();
+    if (number == 0 ? block.kind != kShardKind : !is_slice && !is_programs) {
       return WrongBlock(number, number == 0 ? "the shard's" : "a slice's");
     }
     Reader reader(block.contents);
     if (block.kind == kShardKind) {
       ReadShard(reader, snapshot);
+    } else if (is_programs) {
+      ReadPrograms(reader, snapshot.slices.back());
     } else if (block.kind == kSliceKind) {
       ReadDenseSlice(reader, block.has_steps, snapshot.slices.emplace_back());
     } else {

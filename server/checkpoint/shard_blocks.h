@@ -26,6 +26,8 @@ namespace capstan {
 //     workers have: uint64 version of its values
 //   slice of a sparse table (kind 3): as kind 2, without a copy; then uint32 values of a row,
 //     uint32 floats of state in a row, int64 last step of a push or pull
+//   states of workers' programs (kind 4), behind the slice that has them, only if there are some:
+//     uint32 count; for each: uint32 worker, uint64 length, the bytes
 std::string EncodeShardBlocks(const ShardSnapshot& snapshot);
 
 // Decodes bytes of EncodeShardBlocks. Payloads are empty; there are as many as the slice had. Rows

@@ -334,12 +334,14 @@ absl::Status ShardHost::Check(const ExchangeRequest& request) const {
     status = absl::InvalidArgumentError(
         "expected collective operations at the first slice of the job's first table");
   }
-  if (const auto* state = std::get_if<WorkerState>(&request.purpose); state && state->cut == 0) {
+  if (const auto* state = std::get_if<WorkerState>(&request.purpose);
+      state && state->cut == 0 && !state->is_program) {
     status = absl::InvalidArgumentError("expected the state of a cut from 1 on, got cut 0");
   }
   if (std::holds_alternative<Probe>(request.purpose)) {
     status = absl::InvalidArgumentError("expected no probe: the server answers it");
   }
+  if (status.ok()) status = CheckProgramState(request);
   if (status.ok()) status = CheckStep(request);
   return status.ok() ? status : Annotate(status, SliceName(request.slice));
 }
@@ -355,6 +357,18 @@ absl::Status ShardHost::CheckSlice(SliceKey key) const {
   return absl::InvalidArgumentError(absl::StrCat("unknown slice ", key.slice.value(), " of table ",
                                                  options_.tables[table].name,
                                                  ": expected one of 0 ... ", slices - 1));
+}
+
+absl::Status ShardHost::CheckProgramState(const ExchangeRequest& request) const {
+  const auto* const state = std::get_if<WorkerState>(&request.purpose);
+  const auto* const pull = std::get_if<WorkerStatePull>(&request.purpose);
+  const bool is_of_program = (state != nullptr && state->is_program) || (pull && pull->is_program);
+  if (!is_of_program) return absl::OkStatus();
+  uint32_t first = 0;
+  while (first < slicings_.size() && IsSparse(TableId(first))) ++first;
+  if (request.slice == SliceKey{TableId(first), SliceIndex(0)}) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "expected the state of a program at the first slice of the job's first dense table");
 }
 
 absl::Status ShardHost::CheckInitial(const ExchangeRequest& request) const {

@@ -152,6 +152,8 @@ class ShardHost : public ParameterEndpoint {
   // INVALID_ARGUMENT: the table or slice is unknown.
   absl::Status CheckSlice(SliceKey key) const;
   absl::Status CheckInitial(const ExchangeRequest& request) const;
+  // INVALID_ARGUMENT: a program's state of another slice than the one that has them.
+  absl::Status CheckProgramState(const ExchangeRequest& request) const;
   // INVALID_ARGUMENT unless worker 0 sends it.
   static absl::Status CheckFromFirstWorker(const ExchangeRequest& request, absl::string_view what);
   std::string SliceName(SliceKey key) const;

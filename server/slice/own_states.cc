@@ -1,113 +1,29 @@
 #include "server/slice/own_states.h"
 
-#include <memory>
-#include <utility>
-
-#include "absl/status/statusor.h"
-#include "absl/strings/str_cat.h"
-#include "common/base/status_macros.h"
-#include "common/exchange/parameter_endpoint.h"
-#include "common/tensor/host_buffer.h"
-#include "kernels/cpu/gradients.h"
-
 namespace capstan {
-namespace {
 
-// Memory of a connection must not be kept: it counts against the connection's bound.
-absl::StatusOr<Payload> CopyOf(const Payload& state) {
-  ASSIGN_OR_RETURN(HostBuffer buffer, HostBuffer::Create(state.size_bytes() / sizeof(float)));
-  const auto copy = std::make_shared<HostBuffer>(std::move(buffer));
-  state.CopyTo(copy->span());
-  return Payload(copy->span(), copy);
+StateCollector& OwnStates::Programs() {
+  if (programs_ == nullptr) {
+    programs_ = std::make_unique<StateCollector>(StateCollector::OfPrograms());
+  }
+  return *programs_;
 }
 
-}  // namespace
-
-// Under BSP a worker's state for an exact cut of step c is the one after its push of step c - 1.
-// The cut is done before any pull of step c is answered. This pull is the worker's first answer
-// after the cut, and a worker pushes nothing of step c before it has the values of step c. Under
-// SSP and async the first answer after the cut may be that of one more push. Then the state has
-// this push, too.
-void OwnStates::BeginCut(absl::Span<const StepVector::Entry> workers) {
-  GiveUpCut();
-  if (arrays_ == 0) return;
-  ++cut_;
-  for (const StepVector::Entry& worker : workers) {
-    if (!worker.is_live) continue;
-    const auto final = final_.find(worker.worker);
-    if (final != final_.end()) {
-      collected_.insert(*final);
-    } else {
-      awaited_.insert(worker.worker);
-    }
-  }
-}
-
-void OwnStates::GiveUpCut() {
-  awaited_.clear();
-  collected_.clear();
-  lost_.clear();
-}
-
-void OwnStates::TakeCut(SliceSnapshot& cut) {
-  for (auto& [worker, arrays] : std::exchange(collected_, {})) {
-    cut.own.push_back({worker, std::move(arrays)});
-  }
-  cut.without_own = std::exchange(lost_, {});
-}
-
-void OwnStates::GiveUpAwaiting(WorkerId worker) {
-  if (awaited_.erase(worker) > 0) lost_.push_back(worker);
-}
-
-absl::Status OwnStates::Keep(WorkerId worker, uint64_t cut, const Payload& state) {
-  const size_t bytes = arrays_ * size_ * sizeof(float);
-  if (arrays_ == 0 || state.size_bytes() != bytes) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "expected an own state of ", bytes, " bytes (", arrays_, " arrays of ", size_,
-        " float32), got ", state.size_bytes(), "; worker and server disagree on the job"));
-  }
-  if (!state.ForEachBlock([](size_t, absl::Span<const float> block) { return IsFinite(block); })) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("expected a finite own state, but that of worker ", worker.value(),
-                     " holds a NaN or an infinity"));
-  }
-  const bool is_final = cut == kFinalCut && final_.count(worker) == 0;
-  const bool is_awaited = awaited_.count(worker) > 0 && (cut == cut_ || cut == kFinalCut);
-  if (!is_final && !is_awaited) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const Payload kept, CopyOf(state));
-  if (is_final) {
-    final_[worker] = kept;
-    restored_.erase(worker);
-  }
-  if (is_awaited) collected_[worker] = kept;
-  if (is_awaited) awaited_.erase(worker);
+absl::Status OwnStates::Keep(WorkerId worker, const WorkerState& state) {
+  if (!state.is_program) return arrays_.Keep(worker, state.cut, state.arrays);
+  if (state.cut > 0) return Programs().Keep(worker, state.cut, state.arrays);
+  Programs().Expect(worker);
   return absl::OkStatus();
 }
 
-void OwnStates::Restore(absl::Span<const SliceSnapshot::OwnState> states) {
-  for (const SliceSnapshot::OwnState& state : states) {
-    restored_[state.worker].arrays = state.arrays;
-  }
+void OwnStates::Restore(const SliceSnapshot& snapshot) {
+  arrays_.Restore(snapshot.own);
+  if (!snapshot.programs.empty()) Programs().Restore(snapshot.programs);
 }
 
-Payload OwnStates::Restored(WorkerId worker) const {
-  const auto found = restored_.find(worker);
-  return found == restored_.end() ? Payload() : found->second.arrays;
-}
-
-void OwnStates::AddWorker(WorkerId worker) {
-  GiveUpAwaiting(worker);
-  final_.erase(worker);
-  const auto restored = restored_.find(worker);
-  if (restored == restored_.end()) return;
-  if (std::exchange(restored->second.is_claimed, true)) restored_.erase(restored);
-}
-
-void OwnStates::RemoveWorker(WorkerId worker) {
-  GiveUpAwaiting(worker);
-  final_.erase(worker);
-  restored_.erase(worker);
+Payload OwnStates::Restored(WorkerId worker, bool is_program) const {
+  if (!is_program) return arrays_.Restored(worker);
+  return programs_ == nullptr ? Payload() : programs_->Restored(worker);
 }
 
 }  // namespace capstan

@@ -57,6 +57,7 @@ struct SliceSnapshot {
   std::vector<KeptPush> kept;  // of open steps
   uint32_t own_arrays = 0;     // of each worker
   std::vector<OwnState> own;   // in order of worker; only in cuts (Slice::TakeCut)
+  std::vector<OwnState> programs;  // bytes of the workers' programs; as `own`
   // Workers that were live at the cut, and lost before their own state came: the cut is of no use.
   std::vector<WorkerId> without_own;
 };

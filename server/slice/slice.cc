@@ -92,8 +92,8 @@ void Slice::Exchange(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback
   const WorkerId worker = request.sender.worker;
   if (const auto* state = std::get_if<WorkerState>(&request.purpose)) {
     released->emplace_back(std::move(done), KeepState(worker, *state));
-  } else if (std::holds_alternative<WorkerStatePull>(request.purpose)) {
-    released->emplace_back(std::move(done), RestoredState(worker));
+  } else if (const auto* restored = std::get_if<WorkerStatePull>(&request.purpose)) {
+    released->emplace_back(std::move(done), RestoredState(worker, restored->is_program));
   } else if (const auto* initial = std::get_if<InitialValues>(&request.purpose)) {
     TakeInitialValues(initial->values, std::move(done), released);
   } else if (const auto* optimizer = std::get_if<OptimizerState>(&request.purpose)) {
@@ -154,14 +154,14 @@ void Slice::ExchangeStep(WorkerId worker, CheckedStep&& step, ParameterEndpoint:
 }
 
 ExchangeReply Slice::KeepState(WorkerId worker, const WorkerState& state) {
-  const absl::Status kept = own_.Keep(worker, state.cut, state.arrays);
+  const absl::Status kept = own_.Keep(worker, state);
   if (!kept.ok()) return ErrorReply(Annotate(kept, name_));
   return MakeReply(/*learning_rate_divisor=*/0);
 }
 
-ExchangeReply Slice::RestoredState(WorkerId worker) const {
+ExchangeReply Slice::RestoredState(WorkerId worker, bool is_program) const {
   ExchangeReply reply = MakeReply(/*learning_rate_divisor=*/0);
-  reply.values = own_.Restored(worker);
+  reply.values = own_.Restored(worker, is_program);
   return reply;
 }
 
@@ -381,7 +381,7 @@ SliceSnapshot Slice::Snapshot() const {
 absl::Status Slice::Restore(const SliceSnapshot& snapshot) {
   largest_step_ = snapshot.largest_step;
   steps_.Restore(snapshot.workers, snapshot.min_step);
-  own_.Restore(snapshot.own);
+  own_.Restore(snapshot);
   RETURN_IF_ERROR(Load(snapshot));
   kept_.Load(snapshot);
   return absl::OkStatus();

@@ -197,7 +197,7 @@ class Slice {
   // Counts a push that is not finite, and returns the error.
   absl::Status NotFinite(WorkerId worker, Step step);
   ExchangeReply KeepState(WorkerId worker, const WorkerState& state);
-  ExchangeReply RestoredState(WorkerId worker) const;
+  ExchangeReply RestoredState(WorkerId worker, bool is_program) const;
   void TakeInitialValues(const Payload& values, ParameterEndpoint::ReplyCallback done,
                          ReleasedReplies* released);
   // If min_step has advanced, applies kept pushes, then answers parked pulls.

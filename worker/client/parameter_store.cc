@@ -10,6 +10,18 @@
 
 namespace capstan {
 
+namespace {
+
+// The first slice of the first dense table.
+std::optional<SliceKey> ProgramSlice(const ParameterStore::Options& options) {
+  for (uint32_t i = 0; options.has_program_state && i < options.tables.size(); ++i) {
+    if (!options.tables[i].has_sparse()) return SliceKey{TableId(i), SliceIndex(0)};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
 absl::StatusOr<std::unique_ptr<ParameterStore>> ParameterStore::Create(const Options& options) {
   std::vector<TableCodecs> codecs = options.codecs;
   codecs.resize(options.tables.size());
@@ -49,6 +61,7 @@ absl::StatusOr<std::unique_ptr<ParameterStore>> ParameterStore::Create(const Opt
 ParameterStore::ParameterStore(const Options& options, std::unique_ptr<ParameterBuffers> buffers,
                                std::unique_ptr<GradientEncoder> encoder)
     : slice_bytes_(options.slice_bytes),
+      program_slice_(ProgramSlice(options)),
       mirror_(options.mirror),
       tracer_(options.tracer),
       buffers_(std::move(buffers)),
@@ -73,10 +86,29 @@ void ParameterStore::PullAll(Step step, bool is_exact) {
   exchanges_.traffic().CountSending(exchanges_.clock().Now() - begin);
 }
 
-void ParameterStore::Send(Collective part,
-                          absl::AnyInvocable<absl::Status(const ExchangeReply&)> take) {
+void ParameterStore::PullOwnState() {
+  states_.PullOwnState();
+  if (!program_slice_.has_value()) return;
+  SendBeside(*program_slice_, WorkerStatePull{/*is_program=*/true},
+             [this](const ExchangeReply& reply) {
+               restored_program_state_ = reply.values;
+               return reply.status;
+             });
+}
+
+void ParameterStore::SendProgramState(uint64_t cut, Payload state) {
+  SendBeside(*program_slice_, WorkerState{cut, std::move(state), /*is_program=*/true},
+             [](const ExchangeReply& reply) { return reply.status; });
+}
+
+void ParameterStore::Send(Collective part, Taker take) {
+  SendBeside(kCollectiveSlice, std::move(part), std::move(take));
+}
+
+void ParameterStore::SendBeside(SliceKey slice, decltype(ExchangeRequest::purpose) purpose,
+                                Taker take) {
   exchanges_.Open(exchanges_.collectives(), /*exchanges=*/1);
-  exchanges_.client().Exchange({exchanges_.sender(), Epoch(), kCollectiveSlice, std::move(part)},
+  exchanges_.client().Exchange({exchanges_.sender(), Epoch(), slice, std::move(purpose)},
                                /*delivered=*/[] {},
                                [this, take = std::move(take)](const ExchangeReply& reply) mutable {
                                  exchanges_.Close(exchanges_.collectives(), take(reply));
@@ -247,6 +279,7 @@ void ParameterStore::OnReply(SliceKey key, const Purpose& purpose, uint64_t byte
   const bool is_last = --awaited_slices_[layer] == 0;
   if (status.ok() && is_last && mirror_ != nullptr) status = mirror_->LayerArrived(layer);
   if (reply.status.ok()) CountTraffic(key, purpose, bytes_pushed, reply);
+  if (status.ok() && key == program_slice_) program_cut_ = std::max(program_cut_.load(), reply.cut);
   // The slice stays open until the server has the own state: the engine cannot change it before.
   const uint64_t cut = status.ok() ? states_.TakeCut(key, purpose.pull_step, reply) : 0;
   if (cut != 0) return states_.SendOwnState(key, cut);

@@ -59,6 +59,7 @@ class ParameterStore {
     // The engine's own state. Outlives the store's exchanges. Null: it has none. The residuals of
     // lossy codecs come in addition.
     OwnState* own_state = nullptr;
+    bool has_program_state = false;  // the worker's program may have one, as WorkerState says
     // The step after the last one, in jobs that may write checkpoints: the own state is then sent
     // unasked, since no later answer would ask for it. None: it is not.
     std::optional<Step> last_pull_step;
@@ -78,9 +79,16 @@ class ParameterStore {
   // Keeps the memory of values and gradients, also when the store has ended.
   std::shared_ptr<const void> memory() const { return buffers_; }
 
-  // Pulls the own state in the checkpoint from which the job goes on; WaitForAll waits for it. Only
-  // before everything else. Without own state it does nothing.
-  void PullOwnState() { states_.PullOwnState(); }
+  // Pulls the own state in the checkpoint from which the job goes on, and the program's; WaitForAll
+  // waits for it. Only before everything else. Without own state it does nothing.
+  void PullOwnState();
+  // What the checkpoint has of the program, once it was pulled.
+  const Payload& restored_program_state() const { return restored_program_state_; }
+  // The latest cut that waits for the program's state, of those that replies have told.
+  uint64_t program_cut() const { return program_cut_; }
+  // Sends the program's state for this cut, as WorkerState says. WaitForCollectives waits for the
+  // answer.
+  void SendProgramState(uint64_t cut, Payload state);
   // Memory of the table's values before the first pull, for PushInitial.
   absl::Span<float> InitialValuesOf(TableId table) const { return buffers_->MutableValues(table); }
   // Sends the table's values as the initial ones: only worker 0, in tables with
@@ -208,6 +216,9 @@ class ParameterStore {
     return step >= auto_codecs_from_.load() && auto_tables_[table.value()];
   }
   void ChooseCodecs(TableId table, Purpose& purpose) const;
+  using Taker = absl::AnyInvocable<absl::Status(const ExchangeReply&)>;
+  // Sends an exchange that is counted with collective operations.
+  void SendBeside(SliceKey slice, decltype(ExchangeRequest::purpose) purpose, Taker take);
   CodecType PushCodec(TableId table, const Purpose& purpose) const {
     return purpose.encodes_push ? encoder_->type(table) : CodecType::kFloat32;
   }
@@ -230,6 +241,7 @@ class ParameterStore {
   ExchangeTrace Trace(SliceKey key, const Purpose& purpose) const;
 
   const uint64_t slice_bytes_;
+  const std::optional<SliceKey> program_slice_;  // has the program's state; none: there is none
   ParameterMirror* const mirror_;
   Tracer* const tracer_;
   const std::shared_ptr<ParameterBuffers> buffers_;
@@ -242,6 +254,9 @@ class ParameterStore {
   // By table: it has an auto codec that was chosen. Read only once auto_codecs_from_ is set.
   std::vector<bool> auto_tables_;
   std::atomic<Step> auto_codecs_from_{Step(std::numeric_limits<int64_t>::max())};
+
+  Payload restored_program_state_;  // written before WaitForAll returns
+  std::atomic<uint64_t> program_cut_{0};
 
   // By layer: slices of open exchanges without their values yet.
   std::vector<std::atomic<int64_t>> awaited_slices_;

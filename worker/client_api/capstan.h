@@ -345,6 +345,30 @@ CAPSTAN_EXPORT capstan_status capstan_load_optimizer_state(capstan_job* job, int
                                                            size_t count, int64_t steps,
                                                            int64_t timeout_ms);
 
+/* What this worker keeps from step to step beside the parameters, in named pieces of bytes: counts,
+ * statistics, the place in its data. They travel into checkpoints, and after a restore come back to
+ * the worker of the same rank, from capstan_start on. A checkpoint that was cut before a step has the
+ * pieces as they were when the step's first gradient was pushed, or at its end without one; at the
+ * job's end, as they were in capstan_finish. Under SSP and async a step that is done again after a
+ * restore may be in them already. At most 16 MiB together. A process that takes the place of a lost
+ * worker while the others go on gets none. */
+
+/* The piece is these bytes from now on; they are copied. The first call makes checkpoints wait for
+ * the pieces. CAPSTAN_INVALID_ARGUMENT: no name, or too many bytes. CAPSTAN_WRONG_ORDER: before
+ * capstan_start, or the job has no dense table. */
+CAPSTAN_EXPORT capstan_status capstan_worker_state_put(capstan_job* job, const char* name,
+                                                       const void* bytes, size_t size);
+/* Sets `*size` to the length of the piece in the checkpoint, and copies it to `bytes` if `*size` was
+ * enough. CAPSTAN_WRONG_ORDER: before capstan_start, or the checkpoint has no such piece, or the job
+ * has begun anew. */
+CAPSTAN_EXPORT capstan_status capstan_worker_state_get(capstan_job* job, const char* name,
+                                                       void* bytes, size_t* size);
+/* For pieces that are dear to make: sets `*is_due` to 1 if a checkpoint waits for them, and to 0 if
+ * not. Call it before each step's computation; who has called it once puts pieces only when it says
+ * so, and before capstan_finish. Waits for the values of the first dense table. */
+CAPSTAN_EXPORT capstan_status capstan_worker_state_due(capstan_job* job, int32_t* is_due,
+                                                       int64_t timeout_ms);
+
 /* What all workers do together beside the parameters, under BSP only: losses, counts, decisions.
  * Every worker makes the same calls in the same order, with as many elements, from capstan_start
  * until capstan_finish; workers that differ fail the job, which names them and what they called.

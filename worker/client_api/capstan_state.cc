@@ -1,11 +1,14 @@
-// The functions of capstan.h for the state of optimizers.
+// The functions of capstan.h for the state of optimizers, and of the worker itself.
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "common/base/ids.h"
 #include "common/base/status_macros.h"
 #include "worker/client_api/capstan.h"
@@ -13,6 +16,7 @@
 #include "worker/program/client_job.h"
 #include "worker/program/program_engine.h"
 #include "worker/program/program_optimizer_state.h"
+#include "worker/program/program_worker_state.h"
 
 using capstan::ClientJob;
 using capstan::JobOf;
@@ -55,5 +59,42 @@ capstan_status capstan_load_optimizer_state(capstan_job* job, int32_t table, int
         {id, static_cast<uint32_t>(array), static_cast<uint64_t>(steps),
          std::make_shared<const std::vector<float>>(from.begin(), from.end())},
         LimitOf(timeout_ms));
+  });
+}
+
+capstan_status capstan_worker_state_put(capstan_job* job, const char* name, const void* bytes,
+                                        size_t size) {
+  return WithEngine(job, [&](ProgramEngine& engine) -> absl::Status {
+    ASSIGN_OR_RETURN(const auto piece,
+                     capstan::ItemsAt(static_cast<const uint8_t*>(bytes), size, "bytes"));
+    return engine.worker_state().Put(name == nullptr ? "" : name, piece);
+  });
+}
+
+capstan_status capstan_worker_state_get(capstan_job* job, const char* name, void* bytes,
+                                        size_t* size) {
+  return WithEngine(job, [&](ProgramEngine& engine) -> absl::Status {
+    if (name == nullptr || size == nullptr || (bytes == nullptr && *size > 0)) {
+      return absl::InvalidArgumentError("expected a name, a size, and a place for as many bytes");
+    }
+    const std::shared_ptr<const std::string> piece = engine.worker_state().Get(name);
+    if (piece == nullptr) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "the job does not go on from a checkpoint with a state ", name, " of this worker"));
+    }
+    if (*size >= piece->size()) std::memcpy(bytes, piece->data(), piece->size());
+    *size = piece->size();
+    return absl::OkStatus();
+  });
+}
+
+capstan_status capstan_worker_state_due(capstan_job* job, int32_t* is_due, int64_t timeout_ms) {
+  return WithEngine(job, [&](ProgramEngine& engine) -> absl::Status {
+    if (is_due == nullptr) {
+      return absl::InvalidArgumentError("is_due: expected a place for it, got NULL");
+    }
+    ASSIGN_OR_RETURN(const bool due, engine.worker_state().AwaitDue(LimitOf(timeout_ms)));
+    *is_due = due ? 1 : 0;
+    return absl::OkStatus();
   });
 }

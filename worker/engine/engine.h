@@ -45,6 +45,8 @@ class Engine {
   virtual std::optional<CopiedBytes> copied_bytes() const { return std::nullopt; }
   // What it keeps from step to step beside the parameters; null: nothing.
   virtual OwnState* own_state() { return nullptr; }
+  // Whether it is a program that may have such a state of its own, in bytes.
+  virtual bool has_program_state() const { return false; }
 
   // Comes before all steps. With `sets_initial_values` the engine puts the initial values of tables
   // with initial_from_worker into `store` and pushes them.

@@ -30,6 +30,7 @@ ProgramEngine::ProgramEngine(Options options)
       rows_(options_.clock, &options_.tables, &steps_, layer_count_),
       optimizer_state_(options_.clock, &options_.tables, options_.job, &steps_,
                        layer_count_ + options_.tables.size()),
+      worker_state_(options_.clock, &steps_, &options_.tables),
       collectives_(options_.clock, &steps_, options_.job),
       loaded_(std::move(options_.loaded)) {}
 
@@ -85,6 +86,7 @@ absl::Status ProgramEngine::PushUntil(int layer, bool has_gradient, absl::Time d
     RETURN_IF_ERROR(steps_.AwaitOpenStep(deadline).status());
     ASSIGN_OR_RETURN(push, steps_.TakePush(layer, absl::StrCat("layer ", layer)));
   }
+  worker_state_.NotePush(layer, *push->store);
   Send(layer, has_gradient, *push);
   return absl::OkStatus();
 }
@@ -129,6 +131,8 @@ absl::Status ProgramEngine::EndStepUntil(double loss, size_t samples, absl::Time
     RETURN_IF_ERROR(PushUntil(layer, /*has_gradient=*/false, deadline));
   }
   RETURN_IF_ERROR(rows_.PushNothing(deadline));
+  ASSIGN_OR_RETURN(const ProgramSteps::StoreLease store, steps_.LeaseStore());
+  if (store != nullptr) worker_state_.NoteStepEnd(*store);
   return steps_.CloseStep(loss, samples);
 }
 
@@ -137,7 +141,9 @@ absl::Status ProgramEngine::End() {
   // Taken before: afterwards the training may end.
   const absl::StatusOr<ProgramSteps::StoreLease> store = steps_.LeaseStore();
   RETURN_IF_ERROR(steps_.End());
-  if (!is_again && store.ok() && *store != nullptr) collectives_.NoteEnd(**store);
+  if (is_again || !store.ok() || *store == nullptr) return absl::OkStatus();
+  worker_state_.NoteEnd(**store);
+  collectives_.NoteEnd(**store);
   return absl::OkStatus();
 }
 
@@ -154,6 +160,7 @@ void ProgramEngine::BeginTraining(Step first_step, bool sets_initial_values,
   absl::Status status =
       optimizer_state_.Begin(first_step, sets_initial_values, std::exchange(loaded_, {}), store);
   steps_.BeginTraining(first_step, store);
+  worker_state_.Begin(store);
   if (!status.ok()) return steps_.Fail(std::move(status));
   for (uint32_t id = 0; sets_initial_values && id < options_.tables.size(); ++id) {
     if (!options_.tables[id].initial_from_worker()) continue;

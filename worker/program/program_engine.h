@@ -23,6 +23,7 @@
 #include "worker/program/program_optimizer_state.h"
 #include "worker/program/program_rows.h"
 #include "worker/program/program_steps.h"
+#include "worker/program/program_worker_state.h"
 
 namespace capstan {
 
@@ -52,6 +53,8 @@ class ProgramEngine : public Engine {
   ProgramRows& rows() { return rows_; }
   // The state of the servers' optimizers.
   ProgramOptimizerState& optimizer_state() { return optimizer_state_; }
+  // What the program keeps beside the parameters, for checkpoints.
+  ProgramWorkerState& worker_state() { return worker_state_; }
   // What all workers do together beside the parameters.
   ProgramCollectives& collectives() { return collectives_; }
 
@@ -78,6 +81,7 @@ class ProgramEngine : public Engine {
   const std::string& device_name() const override { return options_.device; }
   const std::vector<v1::TableSpec>& tables() const override { return options_.tables; }
   ParameterMirror* mirror() override { return nullptr; }
+  bool has_program_state() const override { return true; }
   void BeginTraining(Step first_step, bool sets_initial_values, ParameterStore& store) override;
   absl::Status LoadBatch(const Dataset& dataset, absl::Span<const uint32_t> samples) override;
   absl::Status RunStep(Step step, ParameterStore& /*store*/) override { return steps_.Run(step); }
@@ -106,6 +110,7 @@ class ProgramEngine : public Engine {
   ProgramSteps steps_;
   ProgramRows rows_;
   ProgramOptimizerState optimizer_state_;
+  ProgramWorkerState worker_state_;
   ProgramCollectives collectives_;
 
   std::vector<ProgramOptimizerState::Loaded> loaded_;  // until BeginTraining

@@ -263,6 +263,7 @@ absl::StatusOr<ParameterStore::Options> TrainingSession::StoreOptions(const v1::
   store.mirror = options_.setup->engine->mirror();
   store.tracer = options_.tracer;
   store.own_state = options_.setup->engine->own_state();
+  store.has_program_state = options_.setup->engine->has_program_state();
   if (!job.checkpoint().dir().empty()) store.last_pull_step = Step(EndStepFrom(FirstStep(view)));
   return store;
 }

@@ -1,4 +1,4 @@
-#include "server/slice/own_states.h"
+#include "server/slice/state_collector.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -35,10 +35,10 @@ float ValueOf(const Payload& state) {
 }
 
 // The latest cut's states, by worker.
-std::vector<std::pair<WorkerId, float>> Cut(OwnStates& states) {
+std::vector<std::pair<WorkerId, float>> Cut(StateCollector& states) {
   std::vector<std::pair<WorkerId, float>> values;
   SliceSnapshot cut;
-  states.TakeCut(cut);
+  states.TakeCut(cut.own, cut.without_own);
   EXPECT_TRUE(cut.without_own.empty());
   for (const SliceSnapshot::OwnState& own : cut.own) {
     values.emplace_back(own.worker, ValueOf(own.arrays));
@@ -46,16 +46,16 @@ std::vector<std::pair<WorkerId, float>> Cut(OwnStates& states) {
   return values;
 }
 
-class OwnStatesTest : public testing::Test {
+class StateCollectorTest : public testing::Test {
  protected:
   void Keep(uint32_t worker, uint64_t cut, float value) {
     EXPECT_TRUE(states_.Keep(WorkerId(worker), cut, State(value)).ok());
   }
 
-  OwnStates states_{/*arrays=*/2, /*size=*/3};
+  StateCollector states_{/*arrays=*/2, /*size=*/3};
 };
 
-TEST_F(OwnStatesTest, ACutIsCompleteWithTheStatesOfTheWorkersThatWereLive) {
+TEST_F(StateCollectorTest, ACutIsCompleteWithTheStatesOfTheWorkersThatWereLive) {
   EXPECT_TRUE(states_.is_complete());
   EXPECT_EQ(states_.cut(), 0u);
   states_.BeginCut(kWorkers);
@@ -68,7 +68,7 @@ TEST_F(OwnStatesTest, ACutIsCompleteWithTheStatesOfTheWorkersThatWereLive) {
   EXPECT_THAT(Cut(states_), ElementsAre(Pair(WorkerId(0), 10), Pair(WorkerId(1), 11)));
 }
 
-TEST_F(OwnStatesTest, AStateThatIsNotFiniteIsRefused) {
+TEST_F(StateCollectorTest, AStateThatIsNotFiniteIsRefused) {
   states_.BeginCut(kWorkers);
   for (const float bad : {std::nanf(""), INFINITY}) {
     const absl::Status status = states_.Keep(WorkerId(1), 1, State(bad));
@@ -78,7 +78,7 @@ TEST_F(OwnStatesTest, AStateThatIsNotFiniteIsRefused) {
   EXPECT_FALSE(states_.is_complete());
 }
 
-TEST_F(OwnStatesTest, TheFirstStateForTheLatestCutCounts) {
+TEST_F(StateCollectorTest, TheFirstStateForTheLatestCutCounts) {
   states_.BeginCut(kWorkers);
   Keep(0, 1, 1);
   states_.BeginCut(kWorkers);
@@ -91,7 +91,7 @@ TEST_F(OwnStatesTest, TheFirstStateForTheLatestCutCounts) {
   EXPECT_THAT(Cut(states_), IsEmpty()) << "nothing is held once it was taken";
 }
 
-TEST_F(OwnStatesTest, AWorkerThatHasEndedIsAskedNoMore) {
+TEST_F(StateCollectorTest, AWorkerThatHasEndedIsAskedNoMore) {
   states_.BeginCut(kWorkers);
   Keep(0, kFinalCut, 9);
   Keep(1, 1, 1);
@@ -104,7 +104,7 @@ TEST_F(OwnStatesTest, AWorkerThatHasEndedIsAskedNoMore) {
   EXPECT_THAT(Cut(states_), ElementsAre(Pair(WorkerId(0), 9), Pair(WorkerId(1), 8)));
 }
 
-TEST_F(OwnStatesTest, NobodyWaitsForAWorkerThatWasRemovedOrReplaced) {
+TEST_F(StateCollectorTest, NobodyWaitsForAWorkerThatWasRemovedOrReplaced) {
   states_.BeginCut(kWorkers);
   states_.RemoveWorker(WorkerId(0));
   EXPECT_FALSE(states_.is_complete());
@@ -112,7 +112,7 @@ TEST_F(OwnStatesTest, NobodyWaitsForAWorkerThatWasRemovedOrReplaced) {
   EXPECT_TRUE(states_.is_complete());
   Keep(1, 1, 5);
   SliceSnapshot cut;
-  states_.TakeCut(cut);
+  states_.TakeCut(cut.own, cut.without_own);
   EXPECT_TRUE(cut.own.empty()) << "the new process was not there at the cut";
   EXPECT_THAT(cut.without_own, ElementsAre(WorkerId(0), WorkerId(1))) << "nobody may use this cut";
   Keep(1, kFinalCut, 6);
@@ -121,7 +121,7 @@ TEST_F(OwnStatesTest, NobodyWaitsForAWorkerThatWasRemovedOrReplaced) {
   EXPECT_FALSE(states_.is_complete()) << "the state was another process's";
 }
 
-TEST_F(OwnStatesTest, TheFirstProcessAfterARestoreGetsTheStateUntilItPushes) {
+TEST_F(StateCollectorTest, TheFirstProcessAfterARestoreGetsTheStateUntilItPushes) {
   states_.Restore(std::vector<SliceSnapshot::OwnState>{
       {WorkerId(0), State(7)}, {WorkerId(1), State(8)}, {WorkerId(2), State(9)}});
   for (const uint32_t worker : {0, 1, 2}) states_.AddWorker(WorkerId(worker));
@@ -136,7 +136,7 @@ TEST_F(OwnStatesTest, TheFirstProcessAfterARestoreGetsTheStateUntilItPushes) {
   EXPECT_TRUE(states_.Restored(WorkerId(2)).empty());
 }
 
-TEST_F(OwnStatesTest, AStateOfAnotherLengthIsRefused) {
+TEST_F(StateCollectorTest, AStateOfAnotherLengthIsRefused) {
   states_.BeginCut(kWorkers);
   const absl::Status status = states_.Keep(WorkerId(0), 1, State(1).Subrange(0, 12));
   EXPECT_TRUE(absl::IsInvalidArgument(status));
@@ -146,11 +146,61 @@ TEST_F(OwnStatesTest, AStateOfAnotherLengthIsRefused) {
 }
 
 TEST(OwnStatesWithoutArraysTest, NothingIsAwaitedOrTaken) {
-  OwnStates states(/*arrays=*/0, /*size=*/3);
+  StateCollector states(/*arrays=*/0, /*size=*/3);
   states.BeginCut(kWorkers);
   EXPECT_TRUE(states.is_complete());
   EXPECT_EQ(states.cut(), 0u);
   EXPECT_TRUE(absl::IsInvalidArgument(states.Keep(WorkerId(0), kFinalCut, Payload())));
+}
+
+Payload Bytes(const std::string& text) {
+  const auto owned = std::make_shared<std::string>(text);
+  Payload payload{owned};
+  payload.Append({reinterpret_cast<const uint8_t*>(owned->data()), owned->size()});
+  return payload;
+}
+
+std::string TextOf(const Payload& state) {
+  std::string text(state.size_bytes(), ' ');
+  state.CopyTo({reinterpret_cast<uint8_t*>(text.data()), text.size()});
+  return text;
+}
+
+TEST(StatesOfProgramsTest, StatesAreBytesOfWorkersThatHaveSaidSo) {
+  StateCollector states = StateCollector::OfPrograms();
+  states.BeginCut(kWorkers);
+  EXPECT_TRUE(states.is_complete());
+  EXPECT_EQ(states.cut(), 0u);
+  states.Expect(WorkerId(1));
+  states.Expect(WorkerId(2));  // not live at the cut
+  states.BeginCut(kWorkers);
+  EXPECT_EQ(states.cut(), 2u);
+  EXPECT_FALSE(states.is_complete());
+  ASSERT_TRUE(states.Keep(WorkerId(0), 2, Bytes("not awaited")).ok());
+  ASSERT_TRUE(states.Keep(WorkerId(1), 2, Bytes("seven..")).ok());
+  EXPECT_TRUE(states.is_complete());
+  std::vector<SliceSnapshot::OwnState> kept;
+  std::vector<WorkerId> lost;
+  states.TakeCut(kept, lost);
+  ASSERT_EQ(kept.size(), 1u);
+  EXPECT_EQ(kept[0].worker, WorkerId(1));
+  EXPECT_EQ(TextOf(kept[0].arrays), "seven..");
+  // An empty state is one, too.
+  states.BeginCut(kWorkers);
+  ASSERT_TRUE(states.Keep(WorkerId(1), kFinalCut, Payload()).ok());
+  EXPECT_TRUE(states.is_complete());
+}
+
+TEST(StatesOfProgramsTest, OneThatIsTooLongIsRefused) {
+  StateCollector states = StateCollector::OfPrograms();
+  states.Expect(WorkerId(0));
+  states.BeginCut(kWorkers);
+  const absl::Status status =
+      states.Keep(WorkerId(0), 1, Bytes(std::string(kMaxProgramStateBytes + 1, 'x')));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("at most 16777216 bytes, got 16777217"));
+  EXPECT_FALSE(states.is_complete());
+  EXPECT_TRUE(
+      states.Keep(WorkerId(0), 1, Bytes(std::string(kMaxProgramStateBytes, 'x'))).ok());
 }
 
 }  // namespace

@@ -1,0 +1,149 @@
+#include "worker/program/program_worker_state.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "common/base/status_macros.h"
+#include "common/exchange/exchange_request.h"
+#include "common/exchange/payload.h"
+#include "proto/checkpoint.pb.h"
+
+namespace capstan {
+namespace {
+
+std::optional<int> LayerOfFirstDense(const std::vector<v1::TableSpec>& tables) {
+  const auto first = std::find_if(tables.begin(), tables.end(),
+                                  [](const v1::TableSpec& table) { return !table.has_sparse(); });
+  if (first == tables.end()) return std::nullopt;
+  return static_cast<int>(first->layer());
+}
+
+Payload PayloadOf(std::string bytes) {
+  const auto owned = std::make_shared<std::string>(std::move(bytes));
+  Payload payload{owned};
+  payload.Append({reinterpret_cast<const uint8_t*>(owned->data()), owned->size()});
+  return payload;
+}
+
+}  // namespace
+
+ProgramWorkerState::ProgramWorkerState(Clock* clock, ProgramSteps* steps,
+                                       const std::vector<v1::TableSpec>* tables)
+    : clock_(*clock), steps_(*steps), layer_(LayerOfFirstDense(*tables)) {}
+
+std::string ProgramWorkerState::Encode(const Pieces& pieces) {
+  v1::ProgramState state;
+  for (const auto& [name, bytes] : pieces) {
+    v1::ProgramState::Piece& piece = *state.add_pieces();
+    piece.set_name(name);
+    piece.set_bytes(*bytes);
+  }
+  return state.SerializeAsString();
+}
+
+absl::Status ProgramWorkerState::Put(const std::string& name, absl::Span<const uint8_t> bytes) {
+  if (name.empty()) return absl::InvalidArgumentError("name: expected one, got an empty one");
+  if (!layer_.has_value()) {
+    return absl::FailedPreconditionError(
+        "expected a dense table in the job: only beside one a worker's state is kept");
+  }
+  ASSIGN_OR_RETURN(const ProgramSteps::StoreLease store, steps_.LeaseStore());
+  bool is_first = false;
+  {
+    MutexLock lock(&mu_);
+    size_t size = name.size() + bytes.size();
+    for (const auto& [other, piece] : pieces_) {
+      if (other != name) size += other.size() + piece->size();
+    }
+    // An encoding adds some bytes to each piece.
+    constexpr size_t kOverhead = 32;
+    if (size + kOverhead * (pieces_.size() + 1) > kMaxProgramStateBytes) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "state ", name, " has ", bytes.size(), " bytes, and all states of the worker ", size,
+          ": expected less than ", kMaxProgramStateBytes, " (16 MiB) together; what is as large "
+          "as the model belongs into tables"));
+    }
+    is_first = pieces_.empty();
+    pieces_[name] = std::make_shared<const std::string>(
+        reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  }
+  // From now on checkpoints wait for the pieces.
+  if (is_first && store != nullptr) store->SendProgramState(/*cut=*/0, Payload());
+  return absl::OkStatus();
+}
+
+std::shared_ptr<const std::string> ProgramWorkerState::Get(const std::string& name) const {
+  MutexLock lock(&mu_);
+  const auto found = restored_.find(name);
+  return found == restored_.end() ? nullptr : found->second;
+}
+
+absl::StatusOr<bool> ProgramWorkerState::AwaitDue(absl::Duration limit) {
+  const absl::Time deadline = clock_.Now() + limit;
+  if (!layer_.has_value()) return false;
+  ASSIGN_OR_RETURN(const ProgramSteps::StoreLease store, steps_.LeaseStore());
+  if (store == nullptr) return false;
+  {
+    MutexLock lock(&mu_);
+    asks_ = true;
+    if (at_push_.has_value() || pieces_.empty()) return false;  // it is asked again in the next step
+  }
+  const absl::StatusOr<bool> has_arrived = store->WaitForLayerFor(*layer_, limit);
+  if (!has_arrived.ok()) return steps_.Explain(steps_.Lose(has_arrived.status()), deadline);
+  if (!*has_arrived) return absl::DeadlineExceededError("values are on their way");
+  MutexLock lock(&mu_);
+  due_ = store->program_cut();
+  return due_ > sent_;
+}
+
+void ProgramWorkerState::Begin(ParameterStore& store) {
+  const Payload restored = store.restored_program_state();
+  if (restored.empty()) return;
+  std::string bytes(restored.size_bytes(), '\0');
+  restored.CopyTo({reinterpret_cast<uint8_t*>(bytes.data()), bytes.size()});
+  v1::ProgramState state;
+  if (!state.ParseFromString(bytes)) {
+    return steps_.Fail(absl::DataLossError(
+        "the checkpoint's state of this worker's program cannot be read; restore another one"));
+  }
+  MutexLock lock(&mu_);
+  for (const v1::ProgramState::Piece& piece : state.pieces()) {
+    restored_[piece.name()] = std::make_shared<const std::string>(piece.bytes());
+  }
+}
+
+void ProgramWorkerState::NotePush(size_t part, const ParameterStore& store) {
+  MutexLock lock(&mu_);
+  if (pieces_.empty()) return;
+  if (!at_push_.has_value()) at_push_ = pieces_;
+  // The next reply may have the cut before the next step already.
+  const bool is_first_dense = static_cast<int>(part) == *layer_;
+  if (is_first_dense && !asks_) due_ = store.program_cut();
+}
+
+void ProgramWorkerState::NoteStepEnd(ParameterStore& store) {
+  Pieces pieces;
+  uint64_t cut = 0;
+  {
+    MutexLock lock(&mu_);
+    if (!at_push_.has_value()) return;
+    pieces = *std::exchange(at_push_, std::nullopt);
+    if (due_ <= sent_) return;
+    cut = sent_ = due_;
+  }
+  store.SendProgramState(cut, PayloadOf(Encode(pieces)));
+}
+
+void ProgramWorkerState::NoteEnd(ParameterStore& store) {
+  Pieces pieces;
+  {
+    MutexLock lock(&mu_);
+    if (pieces_.empty()) return;
+    pieces = pieces_;
+  }
+  store.SendProgramState(kFinalCut, PayloadOf(Encode(pieces)));
+}
+
+}  // namespace capstan
