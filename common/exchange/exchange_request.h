@@ -85,7 +85,7 @@ struct WorkerState {
   Payload arrays;
   bool is_program = false;  // it is the program's, and sent to the job's first dense slice
 };
-inline constexpr size_t kMaxProgramStateBytes = size_t{16} << 20;
+inline constexpr size_t kMaxProgramStateBytes = size_t{64} << 20;
 
 // Asks for the worker's own state in the checkpoint from which the job goes on.
 struct WorkerStatePull {

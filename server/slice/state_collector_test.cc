@@ -197,7 +197,7 @@ TEST(StatesOfProgramsTest, OneThatIsTooLongIsRefused) {
   states.BeginCut(kWorkers);
   const absl::Status status =
       states.Keep(WorkerId(0), 1, Bytes(std::string(kMaxProgramStateBytes + 1, 'x')));
-  EXPECT_THAT(std::string(status.message()), HasSubstr("at most 16777216 bytes, got 16777217"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("at most 67108864 bytes, got 67108865"));
   EXPECT_FALSE(states.is_complete());
   EXPECT_TRUE(
       states.Keep(WorkerId(0), 1, Bytes(std::string(kMaxProgramStateBytes, 'x'))).ok());

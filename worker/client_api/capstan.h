@@ -350,7 +350,7 @@ CAPSTAN_EXPORT capstan_status capstan_load_optimizer_state(capstan_job* job, int
  * the worker of the same rank, from capstan_start on. A checkpoint that was cut before a step has the
  * pieces as they were when the step's first gradient was pushed, or at its end without one; at the
  * job's end, as they were in capstan_finish. Under SSP and async a step that is done again after a
- * restore may be in them already. At most 16 MiB together. A process that takes the place of a lost
+ * restore may be in them already. At most 64 MiB together. A process that takes the place of a lost
  * worker while the others go on gets none. */
 
 /* The piece is these bytes from now on; they are copied. The first call makes checkpoints wait for

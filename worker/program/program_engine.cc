@@ -30,7 +30,8 @@ ProgramEngine::ProgramEngine(Options options)
       rows_(options_.clock, &options_.tables, &steps_, layer_count_),
       optimizer_state_(options_.clock, &options_.tables, options_.job, &steps_,
                        layer_count_ + options_.tables.size()),
-      worker_state_(options_.clock, &steps_, &options_.tables),
+      worker_state_(options_.clock, &steps_, &options_.tables,
+                    !options_.job.checkpoint().dir().empty()),
       collectives_(options_.clock, &steps_, options_.job),
       loaded_(std::move(options_.loaded)) {}
 

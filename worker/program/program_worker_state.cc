@@ -30,8 +30,12 @@ Payload PayloadOf(std::string bytes) {
 }  // namespace
 
 ProgramWorkerState::ProgramWorkerState(Clock* clock, ProgramSteps* steps,
-                                       const std::vector<v1::TableSpec>* tables)
-    : clock_(*clock), steps_(*steps), layer_(LayerOfFirstDense(*tables)) {}
+                                       const std::vector<v1::TableSpec>* tables,
+                                       bool has_checkpoints)
+    : clock_(*clock),
+      steps_(*steps),
+      has_checkpoints_(has_checkpoints),
+      layer_(LayerOfFirstDense(*tables)) {}
 
 std::string ProgramWorkerState::Encode(const Pieces& pieces) {
   v1::ProgramState state;
@@ -62,7 +66,7 @@ absl::Status ProgramWorkerState::Put(const std::string& name, absl::Span<const u
     if (size + kOverhead * (pieces_.size() + 1) > kMaxProgramStateBytes) {
       return absl::InvalidArgumentError(absl::StrCat(
           "state ", name, " has ", bytes.size(), " bytes, and all states of the worker ", size,
-          ": expected less than ", kMaxProgramStateBytes, " (16 MiB) together; what is as large "
+          ": expected less than ", kMaxProgramStateBytes, " (64 MiB) together; what is as large "
           "as the model belongs into tables"));
     }
     is_first = pieces_.empty();
@@ -70,7 +74,7 @@ absl::Status ProgramWorkerState::Put(const std::string& name, absl::Span<const u
         reinterpret_cast<const char*>(bytes.data()), bytes.size());
   }
   // From now on checkpoints wait for the pieces.
-  if (is_first && store != nullptr) store->SendProgramState(/*cut=*/0, Payload());
+  if (is_first && has_checkpoints_ && store != nullptr) store->SendProgramState(/*cut=*/0, Payload());
   return absl::OkStatus();
 }
 
@@ -82,7 +86,7 @@ std::shared_ptr<const std::string> ProgramWorkerState::Get(const std::string& na
 
 absl::StatusOr<bool> ProgramWorkerState::AwaitDue(absl::Duration limit) {
   const absl::Time deadline = clock_.Now() + limit;
-  if (!layer_.has_value()) return false;
+  if (!layer_.has_value() || !has_checkpoints_) return false;
   ASSIGN_OR_RETURN(const ProgramSteps::StoreLease store, steps_.LeaseStore());
   if (store == nullptr) return false;
   {
@@ -140,7 +144,7 @@ void ProgramWorkerState::NoteEnd(ParameterStore& store) {
   Pieces pieces;
   {
     MutexLock lock(&mu_);
-    if (pieces_.empty()) return;
+    if (pieces_.empty() || !has_checkpoints_) return;
     pieces = pieces_;
   }
   store.SendProgramState(kFinalCut, PayloadOf(Encode(pieces)));

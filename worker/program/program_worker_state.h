@@ -28,8 +28,9 @@ namespace capstan {
 // Thread-safe.
 class ProgramWorkerState {
  public:
-  // The pointers outlive this object.
-  ProgramWorkerState(Clock* clock, ProgramSteps* steps, const std::vector<v1::TableSpec>* tables);
+  // The pointers outlive this object. `has_checkpoints`: the job may write some.
+  ProgramWorkerState(Clock* clock, ProgramSteps* steps, const std::vector<v1::TableSpec>* tables,
+                     bool has_checkpoints);
 
   // The piece is these bytes from now on. INVALID_ARGUMENT: the name is empty, or all pieces
   // together have more than kMaxProgramStateBytes. FAILED_PRECONDITION: the job has no dense table.
@@ -58,6 +59,7 @@ class ProgramWorkerState {
 
   Clock& clock_;
   ProgramSteps& steps_;
+  const bool has_checkpoints_;
   const std::optional<int> layer_;  // of the first dense table; none: there is none
 
   mutable Mutex mu_;

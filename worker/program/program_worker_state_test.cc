@@ -75,7 +75,8 @@ class ProgramWorkerStateTest : public testing::Test {
     options.has_program_state = true;
     store_ = ParameterStore::Create(options).value();
     steps_ = std::make_unique<ProgramSteps>(&clock_, /*parts=*/1, /*steps=*/0);
-    state_ = std::make_unique<ProgramWorkerState>(&clock_, steps_.get(), &tables_);
+    state_ = std::make_unique<ProgramWorkerState>(&clock_, steps_.get(), &tables_,
+                                                  /*has_checkpoints=*/true);
     steps_->BeginTraining(Step(0), *store_);
   }
   ~ProgramWorkerStateTest() override { store_->CancelPushes(); }
@@ -163,11 +164,11 @@ TEST_F(ProgramWorkerStateTest, WrongPiecesAreRefused) {
   EXPECT_TRUE(absl::IsInvalidArgument(Put("", "x")));
   ASSERT_TRUE(Put("a", std::string(kMaxProgramStateBytes / 2, 'x')).ok());
   const absl::Status large = Put("b", std::string(kMaxProgramStateBytes / 2, 'x'));
-  EXPECT_THAT(std::string(large.message()), HasSubstr("state b has 8388608 bytes"));
+  EXPECT_THAT(std::string(large.message()), HasSubstr("state b has 33554432 bytes"));
   // Another one of the same name takes its place.
   EXPECT_TRUE(Put("a", std::string(kMaxProgramStateBytes - 100, 'x')).ok());
   tables_[0].mutable_sparse()->set_dim(1);
-  ProgramWorkerState without(&clock_, steps_.get(), &tables_);
+  ProgramWorkerState without(&clock_, steps_.get(), &tables_, /*has_checkpoints=*/true);
   EXPECT_TRUE(absl::IsFailedPrecondition(without.Put("a", {})));
 }
 

@@ -275,6 +275,37 @@ class Job(Collectives):
         self._open.set_learning_rate(-1, learning_rate)
         self._learning_rate = learning_rate
 
+    # What this worker keeps from step to step beside the tables, in named pieces: capstan.h says more.
+
+    def put_worker_state(self, name: str, data: bytes) -> None:
+        """The piece is `data` from now on, for checkpoints that are cut before the step that comes
+        next, or before later ones. At most 64 MiB together.
+
+        Raises InvalidArgument; WrongOrder before `start`, and in a job without a dense table.
+        """
+        _library.check(self._open.library.capstan_worker_state_put(
+            self._open.pointer(), _bytes_of(name), data, len(data)))
+
+    def worker_state(self, name: str) -> Optional[bytes]:
+        """The piece in the checkpoint from which the job goes on. None: it has none, or the job has
+        begun anew."""
+        size = ctypes.c_size_t(0)
+        call = self._open.library.capstan_worker_state_get
+        status = call(self._open.pointer(), _bytes_of(name), None, size)
+        if status == _library.WRONG_ORDER and self.step >= 0:
+            return None
+        _library.check(status)
+        data = ctypes.create_string_buffer(size.value)
+        _library.check(call(self._open.pointer(), _bytes_of(name), data, size))
+        return data.raw[:size.value]
+
+    def worker_state_is_due(self) -> bool:
+        """Whether a checkpoint waits for the pieces. Who asks once, before each step, puts them only
+        then, and before `finish`. Waits for the values of the first dense table."""
+        is_due = ctypes.c_int32()
+        self._open.wait_for(self._open.library.capstan_worker_state_due, is_due)
+        return bool(is_due.value)
+
     def end_step(self, loss: float = _NOT_KNOWN, samples: int = 0) -> None:
         """Ends a step. Tables that were not pushed in it had no gradient.
 

@@ -14,6 +14,7 @@ API_VERSION = 4
 
 OK = 0
 TIMEOUT = 1
+WRONG_ORDER = 3
 LEFT = 5
 # By capstan_status.
 ERRORS: dict[int, type[_errors.Error]] = {
@@ -159,6 +160,9 @@ FUNCTIONS: dict[str, tuple[object, list[object]]] = {
                                                POINTER(c_int64), c_int64]),
     "capstan_load_optimizer_state": (c_int32, [c_void_p, c_int32, c_int32, c_void_p, c_size_t,
                                                c_int64, c_int64]),
+    "capstan_worker_state_put": (c_int32, [c_void_p, c_char_p, c_char_p, c_size_t]),
+    "capstan_worker_state_get": (c_int32, [c_void_p, c_char_p, c_void_p, POINTER(c_size_t)]),
+    "capstan_worker_state_due": (c_int32, [c_void_p, POINTER(c_int32), c_int64]),
     "capstan_all_reduce": (c_int32, [c_void_p, c_int32, c_void_p, c_size_t, c_int32, c_int64]),
     "capstan_broadcast": (c_int32, [c_void_p, c_int32, c_void_p, c_size_t, c_int32, c_int64]),
     "capstan_barrier": (c_int32, [c_void_p, c_int64]),

@@ -26,8 +26,8 @@ class SharedState:
         layout = [(name, str(one.dtype), tuple(one.shape)) for name, one in self._buffers]
         checksum = 0
         for name, tensor in frozen:
-            bits = _bits_of(tensor)
-            checksum = zlib.crc32(_view(bits), zlib.crc32(name.encode(), checksum))
+            bits = bits_of(tensor)
+            checksum = zlib.crc32(view_of(bits), zlib.crc32(name.encode(), checksum))
         self._checksums = torch.tensor([zlib.crc32(repr(layout).encode()), checksum],
                                        dtype=torch.int64, device="cpu")
 
@@ -38,7 +38,7 @@ class SharedState:
     def floats(self) -> torch.Tensor:
         """The state as one row of float32: each has 16 bits, as a whole number. Servers would
         refuse the bits themselves where they are those of NaN or infinity."""
-        bits = torch.cat([_bits_of(self._checksums), *(_bits_of(one) for _, one in self._buffers)])
+        bits = torch.cat([bits_of(self._checksums), *(bits_of(one) for _, one in self._buffers)])
         padding = torch.zeros(len(bits) % 2, dtype=torch.uint8, device="cpu")
         return torch.cat([bits, padding]).view(torch.int16).to(torch.float32)
 
@@ -49,7 +49,7 @@ class SharedState:
         other types.
         """
         bits = floats.to(torch.int16).view(torch.uint8)
-        own = _bits_of(self._checksums)
+        own = bits_of(self._checksums)
         layout, checksum = bits[:len(own)].clone().view(torch.int64).tolist()
         if layout != int(self._checksums[0]):
             raise InvalidArgument("the buffers have not the names, dtypes and shapes of those of "
@@ -61,7 +61,7 @@ class SharedState:
                 "same in all workers, or call torch.manual_seed(0) before the model is made")
         start = len(own)
         for _, buffer in self._buffers:
-            own = _bits_of(buffer)
+            own = bits_of(buffer)
             end = start + len(own)
             if not torch.equal(own, bits[start:end]):
                 of_rank_0 = bits[start:end].clone().view(buffer.dtype).view(buffer.shape)
@@ -70,12 +70,12 @@ class SharedState:
             start = end
 
 
-def _bits_of(tensor: torch.Tensor) -> torch.Tensor:
+def bits_of(tensor: torch.Tensor) -> torch.Tensor:
     """Its bytes, row by row, in the CPU's memory."""
     memory = torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu")
     return memory.copy_(tensor.detach()).reshape(-1).view(torch.uint8)
 
 
-def _view(bits: torch.Tensor) -> memoryview:
+def view_of(bits: torch.Tensor) -> memoryview:
     """The bytes, without a copy. They must outlive the result."""
     return memoryview((ctypes.c_ubyte * len(bits)).from_address(bits.data_ptr())).cast("B")

@@ -14,6 +14,7 @@ from capstan._job import Job
 from capstan._optimizers import SGD
 from capstan._table import Table
 from capstan._torch_carriers import Gpu, SmallGradients, values_of
+from capstan._torch_checkpoint import CheckpointStates
 from capstan._torch_hooks import BeforeForward, BeforeLoad, after_gradient
 from capstan._torch_optimizers import expect_unchanged, give_to_servers, learning_rate
 from capstan._torch_parameter import Parameter
@@ -73,6 +74,9 @@ class Trainer:
         self._state.load()
         self.job.start()
         self._take_values()
+        self.states = CheckpointStates(self.job, model, optimizer)
+        if scaler is not None:
+            self.states.add("capstan.grad_scaler", scaler)
         self._hooks: list[Any] = []
         self._hook_model()
         self._state.take_over()
@@ -149,6 +153,9 @@ class Trainer:
     def _before_forward(self, module: torch.nn.Module, own: list[Parameter]) -> None:
         if not self._has_begun:
             self._begin_forward()
+        if not self._has_looked and torch.is_grad_enabled():
+            self._has_looked = True
+            self.states.begin_step()
         if not (self._has_waited or (module.training and torch.is_grad_enabled())):
             self._bring_all()  # evaluation has short cuts past the modules that hold parameters
         for parameter in own:
@@ -283,6 +290,7 @@ class Trainer:
 
     def _begin_step(self) -> None:
         self._has_begun = False
+        self._has_looked = False  # for a checkpoint that waits for the worker's state
         self._has_rates = False
         self._has_waited = False  # for all parameters
         # What the program does in each step is noticed in one of these.
@@ -338,6 +346,8 @@ class Trainer:
 
     def _close_step(self, loss: Union[float, torch.Tensor, None], samples: int) -> None:
         """Ends the step. Parameters whose gradients have not been sent have none."""
+        if not self._has_looked:
+            self.states.begin_step()
         for rows in self._rows:
             rows.push()
         self._state.end_loading()
@@ -346,6 +356,7 @@ class Trainer:
             loss = float(loss.detach())
         self.job.end_step(float("nan") if loss is None else loss, samples)
         self._num_steps += 1
+        self.states.note_step()
         self._begin_step()
         self._optimizer._step_count = self.job.step  # type: ignore[attr-defined]
 
@@ -386,6 +397,7 @@ class Trainer:
         Returns whether this worker evaluates; its model then has the final values. The others' jobs
         have ended. Model and optimizer are the program's alone again; the optimizer begins anew.
         """
+        self.states.save()
         is_evaluator = self.job.finish()
         for parameter in self._parameters:
             parameter.end_wait()

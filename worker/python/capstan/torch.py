@@ -25,18 +25,22 @@ import torch
 from capstan import _job
 from capstan._errors import WrongOrder
 from capstan._job import Job
+from capstan._torch_checkpoint import Batches, RandomState
 from capstan._torch_embedding_bag import EmbeddingBag
 from capstan._torch_lion import Lion
 from capstan._torch_trainer import Trainer
 
 __all__ = [
+    "Batches",
     "EmbeddingBag",
     "Lion",
+    "RandomState",
     "Trainer",
     "all_reduce",
     "attach",
     "barrier",
     "broadcast",
+    "checkpoint_state",
     "finish",
     "join",
     "next_step",
@@ -124,6 +128,22 @@ def wait() -> None:
     """Waits until all parameters have the values of the next step: before a program reads them
     past torch's functions, as in an extension in C++ or by their address."""
     _trainer().wait()
+
+
+def checkpoint_state(name: str, thing: Any) -> None:
+    """From now on the checkpoints of the job have this worker's state of the object, which has
+    state_dict and load_state_dict: a scheduler, ct.Batches, ct.RandomState. If the job goes on from
+    a checkpoint, the object gets its state at once. Call it after attach, before the loop.
+
+    A checkpoint has the state as it is when the first forward of a step begins, with the updates of
+    the steps before: under BSP a restored job has the bits of one that was not disturbed. Under SSP
+    and async a worker may do some steps again that the state has already. The model's buffers and
+    the GradScaler of attach need no call. All states of a worker have at most 64 MiB together.
+    They are read by pickle: restore only checkpoints that you trust.
+
+    Raises InvalidArgument: a name twice, an object that cannot be saved, or one that is too large.
+    """
+    _trainer().states.add(name, thing)
 
 
 def all_reduce(value: Any, op: str = "mean") -> Any:

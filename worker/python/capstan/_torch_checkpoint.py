@@ -1,0 +1,262 @@
+"""What a worker keeps from step to step beside the parameters: it travels into checkpoints and back."""
+
+from __future__ import annotations
+
+import io
+import random
+import sys
+import warnings
+import zlib
+from typing import Any, Iterator, Optional
+
+import torch
+
+from capstan._errors import InvalidArgument
+from capstan._job import Job
+from capstan._torch_optimizers import learning_rate
+from capstan._torch_shared_state import bits_of, view_of
+
+_BUFFERS = "capstan.buffers"
+_RATES = "capstan.learning_rates"
+
+
+class CheckpointStates:
+    """The named objects of ct.checkpoint_state. A checkpoint that was cut before a step has them as
+    they are when the step's first forward with gradients begins."""
+
+    def __init__(self, job: Job, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
+        self._job = job
+        self._objects: dict[str, Any] = {}
+        self._rates = LearningRates(optimizer)
+        self.add(_RATES, self._rates)
+        buffers = Buffers(model)
+        if buffers.exist:
+            self.add(_BUFFERS, buffers)
+
+    def add(self, name: str, thing: Any) -> None:
+        """Gives the object its state of the checkpoint from which the job goes on."""
+        if name in self._objects:
+            raise InvalidArgument(f"checkpoint_state: the name {name!r} is given twice")
+        for method in ("state_dict", "load_state_dict"):
+            if not callable(getattr(thing, method, None)):
+                raise InvalidArgument(
+                    f"checkpoint_state {name!r}: expected an object with state_dict and "
+                    f"load_state_dict, got {type(thing).__name__} without {method}")
+        restored = self._job.worker_state(name)
+        if restored is not None:
+            thing.load_state_dict(torch.load(io.BytesIO(restored), map_location="cpu",
+                                             weights_only=False))
+        self._save(name, thing)
+        self._objects[name] = thing
+
+    def begin_step(self) -> None:
+        """The step's first forward begins, or its end."""
+        self._rates.apply()
+        if self._job.worker_state_is_due():
+            self.save()
+
+    def save(self) -> None:
+        for name, thing in self._objects.items():
+            try:
+                self._save(name, thing)
+            except InvalidArgument as error:
+                if name != _BUFFERS:
+                    raise
+                # Nobody has asked for them.
+                warnings.warn(f"checkpoints have the model's buffers as they are now: {error}")
+                thing.is_kept = False
+
+    def _save(self, name: str, thing: Any) -> None:
+        data = io.BytesIO()
+        try:
+            torch.save(thing.state_dict(), data)
+        except Exception as error:
+            raise InvalidArgument(
+                f"checkpoint_state {name!r}: its state_dict() cannot be saved: {error}") from error
+        self._job.put_worker_state(name, data.getvalue())
+
+    def note_step(self) -> None:
+        """A step has ended: its batches are done."""
+        for thing in self._objects.values():
+            if isinstance(thing, Batches):
+                thing._note_step()
+
+
+class LearningRates:
+    """Those of the optimizer's parameter groups. A scheduler that is made anew has set others by then,
+    so they come back when the first step begins."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer) -> None:
+        self._optimizer = optimizer
+        self._restored: Optional[list[float]] = None
+
+    def state_dict(self) -> dict[str, list[float]]:
+        if self._restored is not None:
+            return {"lr": self._restored}
+        return {"lr": [learning_rate(group) for group in self._optimizer.param_groups]}
+
+    def load_state_dict(self, state: dict[str, list[float]]) -> None:
+        self._restored = state["lr"]
+
+    def apply(self) -> None:
+        restored, self._restored = self._restored, None
+        for group, rate in zip(self._optimizer.param_groups, restored or []):
+            if isinstance(group["lr"], torch.Tensor):
+                group["lr"].fill_(rate)
+            else:
+                group["lr"] = rate
+
+
+class Buffers:
+    """A model's buffers, as far as they have changed since it was attached."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        self._model = model
+        self._first = {name: _checksum(one) for name, one in self._named()}
+        self.exist = bool(self._first)
+        self.is_kept = True  # they are not too large
+
+    def _named(self) -> Iterator[tuple[str, torch.Tensor]]:
+        for name, one in self._model.named_buffers():
+            if one.layout is torch.strided and not one.is_quantized:
+                yield name, one
+
+    def state_dict(self) -> dict[str, torch.Tensor]:
+        if not self.is_kept:
+            return {}
+        return {name: one.detach().cpu().clone() for name, one in self._named()
+                if _checksum(one) != self._first.get(name, -1)}
+
+    def load_state_dict(self, state: dict[str, torch.Tensor]) -> None:
+        named = dict(self._named())
+        with torch.no_grad():
+            for name, tensor in state.items():
+                if name not in named or named[name].shape != tensor.shape:
+                    raise InvalidArgument(f"the checkpoint has a buffer {name} of shape "
+                                          f"{tuple(tensor.shape)}, which the model does not have; "
+                                          "make the same model")
+                named[name].copy_(tensor)
+
+
+def _checksum(tensor: torch.Tensor) -> int:
+    return zlib.crc32(view_of(bits_of(tensor)))
+
+
+class RandomState:
+    """The random generators of torch (on the CPU, and on GPUs that are in use), of Python and of NumPy
+    in this process, for ct.checkpoint_state. Register it last, before the loop. Batches has them, too.
+    """
+
+    def state_dict(self) -> dict[str, Any]:
+        state: dict[str, Any] = {"torch": torch.get_rng_state(), "python": random.getstate()}
+        if torch.cuda.is_available() and torch.cuda.is_initialized():
+            state["cuda"] = torch.cuda.get_rng_state_all()
+        if "numpy" in sys.modules:
+            state["numpy"] = sys.modules["numpy"].random.get_state()
+        return state
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        torch.set_rng_state(state["torch"])
+        version, numbers, gauss = state["python"]
+        random.setstate((version, tuple(numbers), gauss))
+        if "cuda" in state:
+            torch.cuda.set_rng_state_all(state["cuda"])
+        if "numpy" in state:
+            import numpy
+
+            numpy.random.set_state(state["numpy"])
+
+
+class Batches:
+    """A DataLoader whose place survives a restart, for ct.checkpoint_state:
+
+        batches = ct.Batches(loader)
+        ct.checkpoint_state("batches", batches)
+        for epoch in range(batches.epoch, 10):
+            for x, y in batches:
+                ...
+                ct.step(loss)
+
+    After a restore the loop goes on with the first batch of the step that is done again, and with the
+    random generators of that moment. Batches that were fetched ahead do not count as done. The ones
+    before are fetched again and dropped. Each loop over it is an epoch; a sampler with set_epoch is
+    told.
+    """
+
+    def __init__(self, loader: Any) -> None:
+        self._loader = loader
+        self._random = RandomState()
+        self._generators = _generators_of(loader)
+        self.epoch = 0  # the loop that is under way, or comes first
+        self._has_begun = False
+        self._given = 0  # batches of the epoch that the program has
+        self._done = 0  # of them, those of ended steps
+        self._begin: Any = None  # the random generators before the epoch
+        self._before: Any = None  # and before the first batch that is not done
+        self._resumed: Optional[dict[str, Any]] = None
+
+    def __len__(self) -> int:
+        return len(self._loader)
+
+    def __iter__(self) -> Iterator[Any]:
+        resumed, self._resumed = self._resumed, None
+        if resumed is not None:
+            self._set_random(resumed["begin"])
+        elif self._has_begun:
+            self.epoch += 1
+        self._has_begun = True
+        self._begin = self._get_random()
+        self._given = self._done = 0 if resumed is None else resumed["done"]
+        for sampler in (getattr(self._loader, "sampler", None),
+                        getattr(self._loader, "batch_sampler", None)):
+            if hasattr(sampler, "set_epoch"):
+                sampler.set_epoch(self.epoch)
+        iterator = iter(self._loader)
+        for _ in range(self._done):
+            if next(iterator, self) is self:
+                break
+        if resumed is not None:
+            self._set_random(resumed["before"])
+        while True:
+            if self._given == self._done:
+                self._before = self._get_random()
+            batch = next(iterator, self)
+            if batch is self:
+                return
+            self._given += 1
+            yield batch
+
+    def _note_step(self) -> None:
+        self._done = self._given
+
+    def _get_random(self) -> dict[str, Any]:
+        return {"process": self._random.state_dict(),
+                "loader": [one.get_state() for one in self._generators]}
+
+    def _set_random(self, state: Optional[dict[str, Any]]) -> None:
+        if state is None:
+            return
+        self._random.load_state_dict(state["process"])
+        for generator, one in zip(self._generators, state["loader"]):
+            generator.set_state(one)
+
+    def state_dict(self) -> dict[str, Any]:
+        if self._resumed is not None:  # no loop has begun since
+            return self._resumed
+        return {"epoch": self.epoch, "has_begun": self._has_begun, "done": self._done,
+                "begin": self._begin, "before": self._before}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.epoch = state["epoch"]
+        self._resumed = state if state["has_begun"] else None
+
+
+def _generators_of(loader: Any) -> list[torch.Generator]:
+    samplers = [getattr(loader, "sampler", None), getattr(loader, "batch_sampler", None)]
+    samplers.append(getattr(samplers[1], "sampler", None))
+    found: list[torch.Generator] = []
+    for owner in [loader, *samplers]:
+        generator = getattr(owner, "generator", None)
+        if isinstance(generator, torch.Generator) and all(generator is not one for one in found):
+            found.append(generator)
+    return found
