@@ -110,8 +110,9 @@ struct OptimizerStatePull {
   uint32_t array = 0;
 };
 
-// What all workers do together, beside the parameters.
-enum class CollectiveType : uint8_t {
+// What all workers do together, beside the parameters. Numbered as v1::Collective::Type. A peer may
+// send any number.
+enum class CollectiveType : int32_t {
   kSum = 1,
   kMean = 2,
   kMin = 3,
@@ -125,7 +126,8 @@ enum class CollectiveType : uint8_t {
   kEndOfStep = 8,  // the worker does no operation of this step any more
 };
 
-enum class CollectiveDtype : uint8_t { kFloat32 = 1, kFloat64 = 2, kInt64 = 3 };
+// Numbered as v1::Collective::Dtype. A peer may send any number.
+enum class CollectiveDtype : int32_t { kFloat32 = 1, kFloat64 = 2, kInt64 = 3 };
 // Bytes of an element. 0: there is no such type.
 constexpr size_t BytesOf(CollectiveDtype dtype) {
   if (dtype == CollectiveDtype::kFloat32) return 4;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -153,6 +154,47 @@ TEST(ExchangeHeaderTest, KeysWithoutRowsAreRefused) {
   }
 }
 
+TEST(ExchangeHeaderTest, ACollectiveOperationComesBackAsItWent) {
+  Collective collective;
+  collective.step = Step(300);
+  collective.number = uint64_t{1} << 40;
+  collective.type = CollectiveType::kBroadcast;
+  collective.dtype = CollectiveDtype::kInt64;
+  collective.count = (uint64_t{1} << 33) + 2;
+  collective.root = WorkerId(0xfffffffe);
+  collective.values = Zeros(3);
+  const ExchangeRequest got = Decoded(Encoded(RequestFor(collective)), /*payload_bytes=*/3);
+  const auto& part = std::get<Collective>(got.purpose);
+  EXPECT_EQ(part.step, collective.step);
+  EXPECT_EQ(part.number, collective.number);
+  EXPECT_EQ(part.type, collective.type);
+  EXPECT_EQ(part.dtype, collective.dtype);
+  EXPECT_EQ(part.count, collective.count);
+  EXPECT_EQ(part.root, collective.root);
+  EXPECT_EQ(BytesIn(part.values), std::vector<uint8_t>({0, 1, 2}));
+  EXPECT_EQ(BytesIn(TakePayload(ExchangeRequest(got))), std::vector<uint8_t>({0, 1, 2}));
+  EXPECT_TRUE(
+      std::get<Collective>(Decoded(Encoded(RequestFor(Collective()))).purpose).values.empty())
+      << "a part may have no values";
+}
+
+TEST(ExchangeHeaderTest, TheStateOfAProgramComesBackAsItWent) {
+  for (const bool is_program : {false, true}) {
+    const ExchangeRequest got =
+        Decoded(Encoded(RequestFor(WorkerState{300, Zeros(3), is_program})), /*payload_bytes=*/3);
+    const auto& state = std::get<WorkerState>(got.purpose);
+    EXPECT_EQ(state.cut, 300u);
+    EXPECT_EQ(state.is_program, is_program);
+    EXPECT_EQ(BytesIn(state.arrays), std::vector<uint8_t>({0, 1, 2}));
+    const ExchangeRequest pull = Decoded(Encoded(RequestFor(WorkerStatePull{is_program})));
+    EXPECT_EQ(std::get<WorkerStatePull>(pull.purpose).is_program, is_program);
+  }
+  const ExchangeRequest announced = Decoded(Encoded(RequestFor(WorkerState{0, Payload(), true})));
+  EXPECT_EQ(std::get<WorkerState>(announced.purpose).cut, 0u);
+  EXPECT_TRUE(std::get<WorkerState>(announced.purpose).is_program);
+  EXPECT_TRUE(std::get<WorkerState>(announced.purpose).arrays.empty());
+}
+
 TEST(ExchangeHeaderTest, APayloadThatNobodyAsksForIsNamed) {
   const KeyList keys = {1, 9, Zeros(1)};
   const ExchangeRequest without[] = {
@@ -160,6 +202,7 @@ TEST(ExchangeHeaderTest, APayloadThatNobodyAsksForIsNamed) {
       RequestFor(DenseStep{StepPush{Step(7)}}),
       RequestFor(RowStep{std::nullopt, StepPull{Step(7)}, KeyList(), keys}),
       RequestFor(WorkerStatePull()),
+      RequestFor(WorkerStatePull{/*is_program=*/true}),
       RequestFor(OptimizerStatePull()),
   };
   for (const ExchangeRequest& request : without) {
@@ -186,11 +229,17 @@ TEST(ExchangeHeaderTest, BytesOfEachPurposeAreGoldenAndComeBack) {
       {RequestFor(RowStep{std::nullopt, StepPull{Step(1)}, KeyList(), KeyList{5, 9}}),
        std::string("\x4a\x0f\x0a\x02\x10\x01\x28\x05\x39\x09\0\0\0\0\0\0\0", 17)},
       {RequestFor(WorkerState{300, Payload()}), "\x52\x03\x08\xac\x02"},
+      {RequestFor(WorkerState{300, Payload(), true}), "\x52\x05\x08\xac\x02\x10\x01"},
       {RequestFor(WorkerStatePull()), std::string("\x5a\x00", 2)},
+      {RequestFor(WorkerStatePull{true}), "\x5a\x02\x08\x01"},
       {RequestFor(InitialValues()), std::string("\x62\x00", 2)},
       {RequestFor(Probe()), std::string("\x6a\x00", 2)},
       {RequestFor(OptimizerState{2, 300, Payload()}), "\x8a\x01\x05\x08\x02\x10\xac\x02"},
       {RequestFor(OptimizerStatePull{2}), "\x92\x01\x02\x08\x02"},
+      {RequestFor(Collective()), "\x9a\x01\x04\x18\x06\x20\x01"},
+      {RequestFor(Collective{Step(1), 2, CollectiveType::kBroadcast, CollectiveDtype::kFloat64, 300,
+                             WorkerId(3)}),
+       "\x9a\x01\x0d\x08\x01\x10\x02\x18\x05\x20\x02\x28\xac\x02\x30\x03"},
   };
   for (const auto& [request, bytes] : expected) {
     EXPECT_EQ(Encoded(request), bytes);
@@ -258,6 +307,59 @@ TEST(ExchangeHeaderTest, AnUnspecifiedCodecIsFloat32AndAnUnknownOneIsKept) {
     ReplyFrame reply_frame;
     ASSERT_TRUE(DecodeHeader(BytesOf(reply.SerializeAsString()), &reply_frame).ok());
     EXPECT_EQ(reply_frame.reply.codec, codec) << number;
+  }
+}
+
+TEST(ExchangeHeaderTest, CollectiveOperationsAreNumberedAsInTheProto) {
+  const std::pair<CollectiveType, v1::Collective::Type> types[] = {
+      {CollectiveType::kSum, v1::Collective::SUM},
+      {CollectiveType::kMean, v1::Collective::MEAN},
+      {CollectiveType::kMin, v1::Collective::MIN},
+      {CollectiveType::kMax, v1::Collective::MAX},
+      {CollectiveType::kBroadcast, v1::Collective::BROADCAST},
+      {CollectiveType::kBarrier, v1::Collective::BARRIER},
+      {CollectiveType::kJoin, v1::Collective::JOIN},
+      {CollectiveType::kEndOfStep, v1::Collective::END_OF_STEP},
+  };
+  EXPECT_EQ(std::size(types), size_t{v1::Collective::Type_MAX}) << "all but the unspecified one";
+  for (const auto& [type, number] : types) {
+    Collective part;
+    part.type = type;
+    const std::string header = Encoded(RequestFor(part));
+    v1::ExchangeRequestHeader message;
+    ASSERT_TRUE(message.ParseFromString(header));
+    EXPECT_EQ(message.collective().type(), number);
+    EXPECT_EQ(std::get<Collective>(Decoded(header).purpose).type, type);
+  }
+  const std::pair<CollectiveDtype, v1::Collective::Dtype> dtypes[] = {
+      {CollectiveDtype::kFloat32, v1::Collective::FLOAT32},
+      {CollectiveDtype::kFloat64, v1::Collective::FLOAT64},
+      {CollectiveDtype::kInt64, v1::Collective::INT64},
+  };
+  EXPECT_EQ(std::size(dtypes), size_t{v1::Collective::Dtype_MAX}) << "all but the unspecified one";
+  for (const auto& [dtype, number] : dtypes) {
+    Collective part;
+    part.dtype = dtype;
+    const std::string header = Encoded(RequestFor(part));
+    v1::ExchangeRequestHeader message;
+    ASSERT_TRUE(message.ParseFromString(header));
+    EXPECT_EQ(message.collective().dtype(), number);
+    EXPECT_EQ(std::get<Collective>(Decoded(header).purpose).dtype, dtype);
+  }
+}
+
+// 257 must not become the sum, or float32.
+TEST(ExchangeHeaderTest, UnknownNumbersOfACollectiveOperationAreKept) {
+  for (const int number : {0, 9, 99, 257, -1}) {
+    v1::ExchangeRequestHeader header;
+    header.mutable_collective()->set_type(static_cast<v1::Collective::Type>(number));
+    header.mutable_collective()->set_dtype(static_cast<v1::Collective::Dtype>(number));
+    const std::string bytes = header.SerializeAsString();
+    const ExchangeRequest got = Decoded(bytes);
+    const auto& part = std::get<Collective>(got.purpose);
+    EXPECT_EQ(static_cast<int>(part.type), number);
+    EXPECT_EQ(static_cast<int>(part.dtype), number);
+    EXPECT_EQ(Encoded(got), bytes) << number;
   }
 }
 
