@@ -23,6 +23,11 @@ ExchangeRequest RequestFor(decltype(ExchangeRequest::purpose) purpose) {
   return {{5, WorkerId(2), Incarnation(77)}, Epoch(3), {TableId(1), SliceIndex(4)}, purpose};
 }
 
+// A part in a collective operation, with something in every field.
+Collective PartWith(Payload values) {
+  return {Step(8), 3, CollectiveType::kBroadcast, CollectiveDtype::kInt64, 5, WorkerId(6), values};
+}
+
 TEST(ExchangeRequestTest, HalvesArePartsOfAStepAlone) {
   const ExchangeRequest dense = RequestFor(
       DenseStep{StepPush{Step(8), Gradient{Bytes(3), CodecType::kInt8}}, StepPull{Step(9)}});
@@ -36,7 +41,7 @@ TEST(ExchangeRequestTest, HalvesArePartsOfAStepAlone) {
   for (const ExchangeRequest& other :
        {RequestFor(DenseStep()), RequestFor(RowStep()), RequestFor(WorkerState()),
         RequestFor(WorkerStatePull()), RequestFor(InitialValues()), RequestFor(OptimizerState()),
-        RequestFor(OptimizerStatePull()), RequestFor(Probe())}) {
+        RequestFor(OptimizerStatePull()), RequestFor(Collective()), RequestFor(Probe())}) {
     EXPECT_EQ(IsStep(other), other.purpose.index() < 2);
     EXPECT_EQ(PushOf(other), nullptr);
     EXPECT_EQ(PullOf(other), nullptr);
@@ -50,8 +55,10 @@ TEST(ExchangeRequestTest, ItsPayloadsAreEverythingThatItBrings) {
       RequestFor(RowStep{StepPush{Step(8), Gradient{Bytes(4)}}, std::nullopt,
                          KeyList{1, 9, Bytes(2)}, KeyList{1, 9, Bytes(1)}}),
       RequestFor(WorkerState{1, Bytes(7)}),
+      RequestFor(WorkerState{1, Bytes(7), /*is_program=*/true}),
       RequestFor(InitialValues{Bytes(7)}),
       RequestFor(OptimizerState{1, 2, Bytes(7)}),
+      RequestFor(PartWith(Bytes(7))),
       RequestFor(Probe{Bytes(7)}),
   };
   for (ExchangeRequest request : requests) {
@@ -61,6 +68,8 @@ TEST(ExchangeRequestTest, ItsPayloadsAreEverythingThatItBrings) {
   }
   EXPECT_EQ(PayloadBytes(RequestFor(DenseStep{StepPush{Step(8)}, StepPull{Step(9)}})), 0u);
   EXPECT_EQ(PayloadBytes(RequestFor(WorkerStatePull())), 0u);
+  EXPECT_EQ(PayloadBytes(RequestFor(WorkerStatePull{/*is_program=*/true})), 0u);
+  EXPECT_EQ(PayloadBytes(RequestFor(Collective())), 0u);
 }
 
 TEST(ExchangeRequestTest, StateAndCollectiveOperationsLeaveParametersAlone) {
@@ -106,11 +115,33 @@ TEST(ExchangeRequestTest, APullAloneHasNothingOfThePush) {
   EXPECT_EQ(rows.pulled_keys.hash, 9u);
   EXPECT_TRUE(rows.pulled_keys.bytes.empty()) << "the server has them";
 
-  EXPECT_TRUE(
-      std::holds_alternative<WorkerStatePull>(PullAlone(RequestFor(WorkerStatePull())).purpose));
-  EXPECT_EQ(PullOf(PullAlone(RequestFor(WorkerState{1, Bytes(7)}))), nullptr);
+  for (const bool is_program : {false, true}) {
+    const ExchangeRequest state = PullAlone(RequestFor(WorkerStatePull{is_program}));
+    EXPECT_EQ(std::get<WorkerStatePull>(state.purpose).is_program, is_program);
+    const ExchangeRequest nothing = PullAlone(RequestFor(WorkerState{1, Bytes(7), is_program}));
+    EXPECT_EQ(PullOf(nothing), nullptr);
+    EXPECT_EQ(PayloadBytes(nothing), 0u);
+  }
   const ExchangeRequest optimizer = PullAlone(RequestFor(OptimizerStatePull{2}));
   EXPECT_EQ(std::get<OptimizerStatePull>(optimizer.purpose).array, 2u);
+}
+
+TEST(ExchangeRequestTest, OfACollectiveOperationItsNameRemainsWithoutValues) {
+  const ExchangeRequest request = RequestFor(PartWith(Bytes(7)));
+  const ExchangeRequest alone = PullAlone(request);
+  EXPECT_EQ(alone.sender.worker, WorkerId(2));
+  EXPECT_EQ(alone.sender.incarnation, Incarnation(77));
+  EXPECT_EQ(alone.epoch, Epoch(3));
+  EXPECT_EQ(alone.slice, request.slice);
+  const auto& part = std::get<Collective>(alone.purpose);
+  EXPECT_EQ(part.step, Step(8));
+  EXPECT_EQ(part.number, 3u);
+  EXPECT_EQ(part.type, CollectiveType::kBroadcast);
+  EXPECT_EQ(part.dtype, CollectiveDtype::kInt64);
+  EXPECT_EQ(part.count, 5u);
+  EXPECT_EQ(part.root, WorkerId(6));
+  EXPECT_TRUE(part.values.empty()) << "the server has them";
+  EXPECT_EQ(PayloadBytes(request), 7u) << "it is as it was";
 }
 
 }  // namespace

@@ -30,8 +30,8 @@ namespace capstan {
 //     uint32 count; for each: uint32 worker, uint64 length, the bytes
 std::string EncodeShardBlocks(const ShardSnapshot& snapshot);
 
-// Decodes bytes of EncodeShardBlocks. Payloads are empty; there are as many as the slice had. Rows
-// have no keys yet, and kept pushes of rows neither.
+// Decodes bytes of EncodeShardBlocks. Payloads are empty, except states of programs; there are as
+// many as the slice had. Rows have no keys yet, and kept pushes of rows neither.
 // DATA_LOSS: a block is damaged or incomplete. INVALID_ARGUMENT: a block is of another kind or
 // version, or its contents contradict each other.
 absl::StatusOr<ShardSnapshot> DecodeShardBlocks(absl::string_view bytes);

@@ -5,9 +5,15 @@
 #include <xxhash.h>
 
 #include <cmath>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/little_endian.h"
+#include "common/exchange/exchange_request.h"
+#include "common/exchange/payload.h"
 
 namespace capstan {
 namespace {
@@ -45,6 +51,43 @@ std::string Block(uint32_t kind, uint32_t version, const std::string& contents) 
   block += contents;
   AppendLittleEndian(uint64_t{XXH3_64bits(block.data(), block.size())}, &block);
   return block;
+}
+
+// A program's state.
+SliceSnapshot::OwnState StateOf(uint32_t worker, const std::string& bytes) {
+  const auto owner = std::make_shared<const std::string>(bytes);
+  Payload state{owner};
+  state.Append({reinterpret_cast<const uint8_t*>(owner->data()), owner->size()});
+  return {WorkerId(worker), state};
+}
+
+std::string BytesOf(const Payload& payload) {
+  std::string bytes(payload.size_bytes(), '\0');
+  payload.CopyTo({reinterpret_cast<uint8_t*>(bytes.data()), bytes.size()});
+  return bytes;
+}
+
+// Contents of a block of states. Each has one byte, whatever its length says.
+std::string StatesOf(const std::vector<uint32_t>& workers, uint64_t length = 1) {
+  std::string contents;
+  AppendLittleEndian(static_cast<uint32_t>(workers.size()), &contents);
+  for (const uint32_t worker : workers) {
+    AppendLittleEndian(worker, &contents);
+    AppendLittleEndian(length, &contents);
+    contents += 'x';
+  }
+  return contents;
+}
+
+// The example's slice as one of a sparse table.
+void MakeSparse(ShardSnapshot& shard) {
+  SparseRowsSnapshot rows;
+  rows.dim = 1;
+  SliceSnapshot& slice = shard.slices[0];
+  slice.optimizer_state.clear();
+  slice.own_arrays = 0;
+  slice.own.clear();
+  slice.rows = std::make_shared<SparseRowsSnapshot>(rows);
 }
 
 // The bytes are a contract: other versions of Capstan read them.
@@ -168,6 +211,104 @@ TEST(ShardBlocksTest, WhatIsSaidOfRowsComesLast) {
     rows.dim = dim;
     shard.slices[0].rows = std::make_shared<SparseRowsSnapshot>(rows);
     EXPECT_TRUE(absl::IsInvalidArgument(DecodeShardBlocks(EncodeShardBlocks(shard)).status()));
+  }
+}
+
+TEST(ShardBlocksTest, StatesOfProgramsAreABlockOfTheirOwnBehindTheirSlice) {
+  ShardSnapshot shard = Example();
+  shard.slices.push_back(shard.slices[0]);
+  shard.slices[1].key.slice = SliceIndex(4);
+  const std::string without = EncodeShardBlocks(shard);
+  const size_t begin = EncodeShardBlocks(Example()).size();
+  shard.slices[0].programs = {StateOf(0, "abc"), StateOf(7, "")};
+  const std::string states(
+      "\x02\0\0\0"
+      "\0\0\0\0\x03\0\0\0\0\0\0\0abc"
+      "\x07\0\0\0\0\0\0\0\0\0\0\0",
+      31);
+  EXPECT_EQ(EncodeShardBlocks(shard),
+            without.substr(0, begin) + Block(4, 2, states) + without.substr(begin))
+      << "the other blocks are as before";
+}
+
+TEST(ShardBlocksTest, StatesOfProgramsComeBack) {
+  ShardSnapshot shard = Example();
+  shard.slices.push_back(shard.slices[0]);
+  shard.slices[1].key.slice = SliceIndex(4);
+  const std::string large(kMaxProgramStateBytes, 'z');
+  SliceSnapshot::OwnState pieces = StateOf(3, "two ");
+  pieces.arrays.Append(StateOf(3, "pieces").arrays);
+  shard.slices[1].programs = {StateOf(0, ""), pieces, StateOf(4, large)};
+  const std::string encoded = EncodeShardBlocks(shard);
+  const auto decoded = DecodeShardBlocks(encoded);
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  ASSERT_EQ(decoded->slices.size(), 2u);
+  EXPECT_TRUE(decoded->slices[0].programs.empty());
+  const auto& programs = decoded->slices[1].programs;
+  ASSERT_EQ(programs.size(), 3u);
+  EXPECT_EQ(programs[0].worker, WorkerId(0));
+  EXPECT_TRUE(programs[0].arrays.empty());
+  EXPECT_EQ(programs[1].worker, WorkerId(3));
+  EXPECT_EQ(BytesOf(programs[1].arrays), "two pieces");
+  EXPECT_EQ(programs[2].worker, WorkerId(4));
+  EXPECT_TRUE(BytesOf(programs[2].arrays) == large);
+  EXPECT_EQ(decoded->slices[1].own.size(), 2u) << "the arrays of engines are no such states";
+  EXPECT_TRUE(EncodeShardBlocks(*decoded) == encoded);
+}
+
+TEST(ShardBlocksTest, StatesOfProgramsInTheWrongPlaceAreRefused) {
+  const auto expect = [](const std::string& bytes, const std::string& text) {
+    const absl::Status status = DecodeShardBlocks(bytes).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(text));
+  };
+  const std::string states = Block(4, 2, StatesOf({0, 1}));
+  const std::string shard = EncodeShardBlocks(Example());
+  ASSERT_TRUE(DecodeShardBlocks(shard + states).ok());
+  expect(states, "block 0 of a shard: expected the shard's");
+  expect(Block(1, 2, std::string(8, '\0')) + states, "block 1 of a shard: expected a slice's");
+  expect(shard + states + states, "block 3 of a shard: expected contents as long as");
+  expect(shard + Block(4, 3, StatesOf({0, 1})), "block 2 of a shard: expected format 2, got 3");
+  ShardSnapshot sparse = Example();
+  MakeSparse(sparse);
+  ASSERT_TRUE(DecodeShardBlocks(EncodeShardBlocks(sparse)).ok());
+  expect(EncodeShardBlocks(sparse) + states, "block 2 of a shard: expected contents as long as");
+}
+
+TEST(ShardBlocksTest, StatesOfProgramsThatContradictThemselvesAreRefused) {
+  const auto status_of = [](const std::string& contents) {
+    return DecodeShardBlocks(EncodeShardBlocks(Example()) + Block(4, 2, contents)).status();
+  };
+  const std::string two = StatesOf({0, 1});
+  ASSERT_TRUE(status_of(two).ok());
+  const std::string many("\xff\xff\xff\xff", 4);
+  for (const std::string& contents :
+       {StatesOf({}), StatesOf({1, 0}), StatesOf({1, 1}), many + two.substr(4),
+        StatesOf({0}, /*length=*/2), StatesOf({0}, /*length=*/~uint64_t{0}), two + "x",
+        two.substr(0, two.size() - 1), two.substr(0, 8), std::string()}) {
+    const absl::Status status = status_of(contents);
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_THAT(std::string(status.message()),
+                HasSubstr("block 2 of a shard: expected contents as long as"));
+  }
+  const std::string large(kMaxProgramStateBytes, 'z');
+  const std::string longest = StatesOf({0}, kMaxProgramStateBytes);
+  EXPECT_TRUE(status_of(longest + large.substr(1)).ok());
+  const std::string too_long = StatesOf({0}, kMaxProgramStateBytes + 1);
+  EXPECT_TRUE(absl::IsInvalidArgument(status_of(too_long + large)));
+}
+
+TEST(ShardBlocksTest, EveryDamagedByteOfAProgramsStateIsSeen) {
+  ShardSnapshot shard = Example();
+  const size_t begin = EncodeShardBlocks(shard).size();
+  shard.slices[0].programs = {StateOf(0, "abc"), StateOf(7, "")};
+  const std::string whole = EncodeShardBlocks(shard);
+  for (size_t i = begin; i < whole.size(); ++i) {
+    std::string damaged = whole;
+    damaged[i] = static_cast<char>(damaged[i] ^ 0x10);
+    EXPECT_TRUE(absl::IsDataLoss(DecodeShardBlocks(damaged).status())) << i;
+    if (i == begin) continue;  // a shard without such states
+    EXPECT_TRUE(absl::IsDataLoss(DecodeShardBlocks(whole.substr(0, i)).status())) << i;
   }
 }
 

@@ -186,6 +186,33 @@ TEST_F(ShardFileTest, OwnStatesOfWorkersAreTensorsBesideTheValues) {
               HasSubstr("80000 bytes in fc1.bias/7/own.2, got 40000"));
 }
 
+TEST_F(ShardFileTest, StatesOfProgramsAreInTheBlocksAndNoTensors) {
+  ShardSnapshot shard = MakeShard()->Snapshot();
+  Write(shard);
+  const std::string without = Contents();
+  const auto text = std::make_shared<const std::string>("the state of a program");
+  Payload state{text};
+  state.Append({reinterpret_cast<const uint8_t*>(text->data()), text->size()});
+  shard.slices[0].programs = {{WorkerId(0), state}, {WorkerId(2), Payload()}};
+  Write(shard);
+  EXPECT_THAT(Contents(), HasSubstr(*text));
+  const auto read = Read();
+  ASSERT_TRUE(read.ok()) << read.status();
+  ASSERT_EQ(read->slices[0].programs.size(), 2u);
+  EXPECT_EQ(read->slices[0].programs[0].worker, WorkerId(0));
+  std::string back(text->size(), '\0');
+  ASSERT_EQ(read->slices[0].programs[0].arrays.size_bytes(), back.size());
+  read->slices[0].programs[0].arrays.CopyTo({reinterpret_cast<uint8_t*>(back.data()), back.size()});
+  EXPECT_EQ(back, *text);
+  EXPECT_EQ(read->slices[0].programs[1].worker, WorkerId(2));
+  EXPECT_TRUE(read->slices[0].programs[1].arrays.empty());
+  EXPECT_TRUE(read->slices[1].programs.empty());
+
+  shard.slices[0].programs.clear();
+  Write(shard);
+  EXPECT_TRUE(Contents() == without) << "the file of a job without such states is as before";
+}
+
 TEST_F(ShardFileTest, NobodyWaitsForAWorkerThatDoesNotComeBack) {
   const auto original = MakeShard();
   for (int64_t step : {0, 1, 2}) {

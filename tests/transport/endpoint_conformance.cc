@@ -49,6 +49,35 @@ class Call {
   OneShot<ExchangeReply> reply_;
 };
 
+Payload PayloadOf(std::vector<uint8_t> bytes) {
+  const auto owner = std::make_shared<const std::vector<uint8_t>>(std::move(bytes));
+  Payload payload{owner};
+  payload.Append(*owner);
+  return payload;
+}
+
+std::vector<uint8_t> BytesIn(const Payload& payload) {
+  std::vector<uint8_t> bytes(payload.size_bytes());
+  payload.CopyTo(absl::MakeSpan(bytes));
+  return bytes;
+}
+
+// The worker's part in the sum of `count` float32. Element i is (i modulo 1000) * (worker + 1).
+ExchangeRequest SumRequest(int worker, uint64_t number, size_t count) {
+  const auto values = std::make_shared<std::vector<float>>(count);
+  for (size_t i = 0; i < count; ++i) {
+    (*values)[i] = static_cast<float>(i % 1000) * static_cast<float>(worker + 1);
+  }
+  Collective part;
+  part.number = number;
+  part.type = CollectiveType::kSum;
+  part.count = count;
+  part.values = Payload(absl::MakeConstSpan(*values), values);
+  ExchangeRequest request = MakeTestRequest(worker, std::nullopt, std::nullopt);
+  request.purpose = std::move(part);
+  return request;
+}
+
 struct Connected {
   Connected(const TransportCase& transport, ConsistencyMode mode, int num_workers,
             uint64_t elements)
@@ -294,6 +323,90 @@ TEST_P(EndpointConformanceTest, TheOwnStateOfAWorkerGoesIntoACheckpointAndBack) 
   const ExchangeReply reply = pulled.Wait();
   EXPECT_TRUE(reply.status.ok()) << reply.status;
   EXPECT_EQ(ToVector(reply.values), *state);
+}
+
+TEST_P(EndpointConformanceTest, ACollectiveOperationIsAnsweredOnceAllHaveSentTheirParts) {
+  Connected connected(GetParam(), ConsistencyMode::kBsp, /*num_workers=*/2, kSmall);
+  const std::unique_ptr<ParameterEndpoint> second_connection = connected.fixture->Connect();
+  uint64_t number = 0;
+  for (const size_t count : {size_t{1}, size_t{kSmall}, kMaxCollectiveBytes / sizeof(float)}) {
+    Call first(*connected.endpoint, SumRequest(0, number, count), &connected.clock);
+    first.WaitUntilDelivered();
+    EXPECT_FALSE(first.is_answered());
+    Call second(*second_connection, SumRequest(1, number, count), &connected.clock);
+    std::vector<float> sum(count);
+    for (size_t i = 0; i < count; ++i) sum[i] = 3 * static_cast<float>(i % 1000);
+    for (Call* const call : {&first, &second}) {
+      const ExchangeReply reply = call->Wait();
+      EXPECT_TRUE(reply.status.ok()) << reply.status;
+      EXPECT_TRUE(ToVector(reply.values) == sum) << count << " elements";
+    }
+    ++number;
+  }
+}
+
+TEST_P(EndpointConformanceTest, ABroadcastTakesTheBytesOfOneWorkerAndABarrierTakesNone) {
+  Connected connected(GetParam(), ConsistencyMode::kBsp, /*num_workers=*/2, kSmall);
+  const std::unique_ptr<ParameterEndpoint> second_connection = connected.fixture->Connect();
+  const auto both = [&](Collective part, std::vector<uint8_t> of_root) {
+    ExchangeRequest other = MakeTestRequest(0, std::nullopt, std::nullopt);
+    other.purpose = part;
+    Call first(*connected.endpoint, std::move(other), &connected.clock);
+    first.WaitUntilDelivered();
+    EXPECT_FALSE(first.is_answered());
+    part.values = PayloadOf(of_root);
+    ExchangeRequest root = MakeTestRequest(1, std::nullopt, std::nullopt);
+    root.purpose = std::move(part);
+    Call second(*second_connection, std::move(root), &connected.clock);
+    for (Call* const call : {&first, &second}) {
+      const ExchangeReply reply = call->Wait();
+      EXPECT_TRUE(reply.status.ok()) << reply.status;
+      EXPECT_EQ(BytesIn(reply.values), of_root);
+    }
+  };
+  Collective part;
+  part.type = CollectiveType::kBroadcast;
+  part.dtype = CollectiveDtype::kInt64;
+  part.count = 2;
+  part.root = WorkerId(1);
+  both(part, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16});
+  part = Collective();
+  part.number = 1;
+  both(part, {});
+}
+
+TEST_P(EndpointConformanceTest, TheStateOfAProgramGoesIntoACheckpointAndBack) {
+  std::vector<uint8_t> state(3'000'001);  // no whole number of floats
+  for (size_t i = 0; i < state.size(); ++i) state[i] = static_cast<uint8_t>(i * i / 7);
+  RealClock clock;
+  OneShot<ShardSnapshot> cut(&clock);
+  {
+    Connected first(GetParam(), ConsistencyMode::kAsync, /*num_workers=*/1, kSmall);
+    const auto send = [&first, &clock](uint64_t number, Payload bytes) {
+      ExchangeRequest request = MakeTestRequest(0, std::nullopt, std::nullopt);
+      request.purpose = WorkerState{number, std::move(bytes), /*is_program=*/true};
+      Call sent(*first.endpoint, std::move(request), &clock);
+      const ExchangeReply reply = sent.Wait();
+      EXPECT_TRUE(reply.status.ok()) << reply.status;
+      EXPECT_TRUE(reply.values.empty());
+    };
+    send(/*number=*/0, Payload());
+    first.host->CutAt(Step(3), [&cut](ShardSnapshot snapshot) { cut.Set(std::move(snapshot)); });
+    EXPECT_FALSE(cut.is_set()) << "the cut waits for the state";
+    Call pull(*first.endpoint, MakeTestRequest(0, std::nullopt, Step(0)), &clock);
+    const uint64_t number = pull.Wait().cut;
+    EXPECT_EQ(number, 1u);
+    send(number, PayloadOf(state));
+  }
+  const ShardSnapshot snapshot = cut.Wait();
+  Connected second(GetParam(), MakeTestHost(ConsistencyMode::kAsync, 1, kSmall,
+                                            /*own_arrays=*/0, &snapshot));
+  ExchangeRequest request = MakeTestRequest(0, std::nullopt, std::nullopt);
+  request.purpose = WorkerStatePull{/*is_program=*/true};
+  Call pulled(*second.endpoint, std::move(request), &clock);
+  const ExchangeReply reply = pulled.Wait();
+  EXPECT_TRUE(reply.status.ok()) << reply.status;
+  EXPECT_TRUE(BytesIn(reply.values) == state);
 }
 
 TEST_P(EndpointConformanceTest, WhatIsOpenIsAnsweredWhenItAllEnds) {
