@@ -122,7 +122,11 @@ void StateCollector::AddWorker(WorkerId worker) {
   expected_.erase(worker);
   const auto restored = restored_.find(worker);
   if (restored == restored_.end()) return;
-  if (std::exchange(restored->second.is_claimed, true)) restored_.erase(restored);
+  if (std::exchange(restored->second.is_claimed, true)) {
+    restored_.erase(restored);
+  } else {
+    Expect(worker);
+  }
 }
 
 void StateCollector::RemoveWorker(WorkerId worker) {

@@ -59,7 +59,8 @@ class StateCollector {
   Payload Restored(WorkerId worker) const;
 
   // A process has taken the worker's place: nothing of an earlier one is awaited, nor given to it.
-  // But the first process after Restore gets the worker's state of the checkpoint.
+  // But the first process after Restore gets the worker's state of the checkpoint, and has one for
+  // each cut from then on.
   void AddWorker(WorkerId worker);
   // The worker left or died.
   void RemoveWorker(WorkerId worker);

@@ -215,6 +215,7 @@ void RunLife(const Scenario& life, SimulatedDisk& disk, OwnStateCheck& own_state
   if (verdict.violation.empty()) verdict.violation = result.wrong_values;
   if (verdict.violation.empty()) verdict.violation = result.wrong_operation;
   if (verdict.violation.empty() && have_all_lived) verdict.violation = result.incomplete_operation;
+  if (verdict.violation.empty() && have_all_lived) verdict.violation = result.wrong_state;
   if (verdict.violation.empty() && life.gradient_unit != 0 && have_all_lived &&
       life.job.consistency().mode() == v1::ConsistencySpec::BSP) {
     verdict.violation = WrongCopies(life, result);

@@ -3,10 +3,14 @@
 #include <glog/logging.h>
 
 #include <algorithm>
+#include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/numeric/bits.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/base/status_macros.h"
 #include "common/history/history.h"
@@ -69,11 +73,12 @@ class ProgramLayers : public StepLayers {
 
 ScriptedProgram::ScriptedProgram(const Scenario& scenario, uint32_t process, Clock* clock,
                                  Spawner spawn, std::function<void(std::vector<float>)> on_rows,
-                                 ReducedCallback on_reduced)
+                                 ReducedCallback on_reduced, StateCallback on_state)
     : scenario_(scenario),
       spawn_(std::move(spawn)),
       on_rows_(std::move(on_rows)),
       on_reduced_(std::move(on_reduced)),
+      on_state_(std::move(on_state)),
       script_(MakeScriptedEngine(scenario, process, clock, /*on_first_state=*/nullptr)) {
   ProgramEngine::Options options;
   options.clock = clock;
@@ -191,14 +196,38 @@ absl::Status ScriptedProgram::Reduce(Step step, int first) {
   return absl::OkStatus();
 }
 
+absl::Status ScriptedProgram::PutState(Step step) {
+  const std::string text = absl::StrCat(step.value());
+  return engine_->worker_state().Put(
+      "step", {reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+}
+
+void ScriptedProgram::TellState() {
+  const std::shared_ptr<const std::string> text = engine_->worker_state().Get("step");
+  int64_t of_step = -1;
+  if (text != nullptr && !absl::SimpleAtoi(*text, &of_step)) of_step = -2;
+  on_state_(engine_->steps().current(), of_step);
+}
+
+// Half of the programs put their state in each step, the others when it is due.
 absl::Status ScriptedProgram::TrainStep() {
   const Step step = engine_->steps().current();
+  bool is_due = scenario_.seed % 4 < 2;
+  if (!is_due) {
+    RETURN_IF_ERROR(InParts([&]() -> absl::Status {
+      ASSIGN_OR_RETURN(is_due, engine_->worker_state().AwaitDue(kPart));
+      return absl::OkStatus();
+    }));
+  }
+  if (is_due) RETURN_IF_ERROR(PutState(step));
   RETURN_IF_ERROR(Reduce(step, /*first=*/0));
   if (HasSparseTable(scenario_)) {
     RETURN_IF_ERROR(scenario_.has_known_end ? TrainKnownRows(step) : TrainRows(step));
   }
   ProgramLayers layers(engine_.get());
   RETURN_IF_ERROR(script_->Compute({worker_, step}, layers));
+  // It does not belong to this step any more.
+  if (scenario_.seed % 4 < 2) RETURN_IF_ERROR(PutState(step + 1));
   return Reduce(step, /*first=*/1);
 }
 
@@ -219,6 +248,7 @@ absl::Status ScriptedProgram::TrainAll() {
       return absl::OkStatus();
     }));
     if (!others_go_on) break;
+    RETURN_IF_ERROR(PutState(engine_->steps().current()));
     if (HasSparseTable(scenario_)) RETURN_IF_ERROR(SetRateOfRows(engine_->steps().current()));
     RETURN_IF_ERROR(end_step());
   }
@@ -227,7 +257,10 @@ absl::Status ScriptedProgram::TrainAll() {
 
 absl::Status ScriptedProgram::Run() {
   RETURN_IF_ERROR(InParts([this] { return engine_->steps().AwaitStart(kPart); }));
+  TellState();
+  RETURN_IF_ERROR(PutState(engine_->steps().current()));
   RETURN_IF_ERROR(TrainAll());
+  RETURN_IF_ERROR(PutState(engine_->steps().current()));
   RETURN_IF_ERROR(engine_->End());
   bool evaluates = false;
   RETURN_IF_ERROR(InParts([&]() -> absl::Status {

@@ -24,14 +24,19 @@ namespace capstan {
 class ScriptedProgram : public std::enable_shared_from_this<ScriptedProgram> {
  public:
   using Spawner = std::function<void(absl::AnyInvocable<void()> body)>;
+  // The worker begins at `step`, and its state in the checkpoint is that of `of_step`; -1: there is
+  // none.
+  using StateCallback = std::function<void(Step step, int64_t of_step)>;
   // Of the operation `number` at `step`: a set of workers, as a sum of 2^worker.
   using ReducedCallback = std::function<void(Step step, int number, int64_t workers)>;
 
   // `scenario` and `clock` outlive the program; `spawn` starts its thread. If this worker evaluates
   // a job with has_known_end, `on_rows` gets the final rows of AllRowKeys. `on_reduced` gets the
-  // result of each collective operation.
+  // result of each collective operation, and `on_state` hears of the state with which the worker goes
+  // on.
   ScriptedProgram(const Scenario& scenario, uint32_t process, Clock* clock, Spawner spawn,
-                  std::function<void(std::vector<float>)> on_rows, ReducedCallback on_reduced);
+                  std::function<void(std::vector<float>)> on_rows, ReducedCallback on_reduced,
+                  StateCallback on_state);
 
   // The setup of its worker. The program begins.
   JobSetup Start();
@@ -51,6 +56,9 @@ class ScriptedProgram : public std::enable_shared_from_this<ScriptedProgram> {
   absl::Status TrainStep();
   // Operations before the step's gradients, or after them.
   absl::Status Reduce(Step step, int first);
+  // The worker's own state is that of this step from now on.
+  absl::Status PutState(Step step);
+  void TellState();
   absl::StatusOr<std::vector<float>> Pull(const std::vector<uint64_t>& keys);
   TableId sparse_table() const {
     return TableId(static_cast<uint32_t>(scenario_.tables.size() - 1));
@@ -60,6 +68,7 @@ class ScriptedProgram : public std::enable_shared_from_this<ScriptedProgram> {
   const Spawner spawn_;
   const std::function<void(std::vector<float>)> on_rows_;
   const ReducedCallback on_reduced_;
+  const StateCallback on_state_;
   const std::shared_ptr<ScriptedEngine> script_;
   std::shared_ptr<ProgramEngine> engine_;
   WorkerId worker_;

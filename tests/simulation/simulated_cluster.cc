@@ -264,7 +264,8 @@ void SimulatedCluster::StartWorker(uint32_t index) {
           scenario_, index, &member->process,
           [member](absl::AnyInvocable<void()> body) { member->process.Spawn(std::move(body)); },
           [this](std::vector<float> rows) { result_.final_rows = std::move(rows); },
-          [this](Step step, int number, int64_t workers) { NoteReduced(step, number, workers); });
+          [this](Step step, int number, int64_t workers) { NoteReduced(step, number, workers); },
+          [this](Step step, int64_t of_step) { NoteState(step, of_step); });
       options.on_registered = [this, member, program](WorkerId id) {
         program->SetWorker(id);
         OnRegistered(*member);
@@ -309,6 +310,17 @@ void SimulatedCluster::NoteReduced(Step step, int number, int64_t workers) {
     result_.incomplete_operation =
         absl::StrCat(operation, " has values of the workers ", workers, ", expected ", expected);
   }
+}
+
+void SimulatedCluster::NoteState(Step step, int64_t of_step) {
+  if (restored_.empty()) return;
+  // Nothing is known of a checkpoint without a step, or whose cut came before the program's word.
+  const bool is_known = scenario_.is_always_bsp && step > Step(0);
+  const bool is_right = scenario_.is_always_bsp ? of_step == step.value() || (!is_known && of_step < 0)
+                                                : of_step < 0 || of_step >= step.value();
+  if (is_right) return;
+  result_.wrong_state = absl::StrCat("state of a program: a worker goes on at step ", step.value(),
+                                     " with the state of step ", of_step);
 }
 
 void SimulatedCluster::StartWorkers() {

@@ -59,6 +59,8 @@ struct SimulationResult {
   // What is wrong with a collective operation; and what is wrong if all workers have lived.
   std::string wrong_operation;
   std::string incomplete_operation;
+  // What is wrong with the state of a worker's program, if all workers have lived.
+  std::string wrong_state;
 };
 
 // A whole job in virtual time: the real coordinator, servers and workers in one program. One thread
@@ -100,6 +102,8 @@ class SimulatedCluster {
   void StartWorkers();
   // A worker has the result of a collective operation, as ScriptedProgram::ReducedCallback.
   void NoteReduced(Step step, int number, int64_t workers);
+  // A worker's program begins, as ScriptedProgram::StateCallback.
+  void NoteState(Step step, int64_t of_step);
   // In a job that stays, other workers come when all have ended. After the last round the job ends.
   void EndWorker(Member& worker);
   void BeginNextRound();

@@ -96,9 +96,9 @@ void ParameterStore::PullOwnState() {
              });
 }
 
-void ParameterStore::SendProgramState(uint64_t cut, Payload state) {
+void ParameterStore::SendProgramState(uint64_t cut, Payload state, Taker take) {
   SendBeside(*program_slice_, WorkerState{cut, std::move(state), /*is_program=*/true},
-             [](const ExchangeReply& reply) { return reply.status; });
+             std::move(take));
 }
 
 void ParameterStore::Send(Collective part, Taker take) {

@@ -65,6 +65,7 @@ class ParameterStore {
     std::optional<Step> last_pull_step;
   };
   using Traffic = StoreTraffic;
+  using Taker = absl::AnyInvocable<absl::Status(const ExchangeReply&)>;
 
   // RESOURCE_EXHAUSTED if there is not enough memory.
   static absl::StatusOr<std::unique_ptr<ParameterStore>> Create(const Options& options);
@@ -86,9 +87,8 @@ class ParameterStore {
   const Payload& restored_program_state() const { return restored_program_state_; }
   // The latest cut that waits for the program's state, of those that replies have told.
   uint64_t program_cut() const { return program_cut_; }
-  // Sends the program's state for this cut, as WorkerState says. WaitForCollectives waits for the
-  // answer.
-  void SendProgramState(uint64_t cut, Payload state);
+  // Sends the program's state for this cut, as WorkerState says. `take` as in Send.
+  void SendProgramState(uint64_t cut, Payload state, Taker take);
   // Memory of the table's values before the first pull, for PushInitial.
   absl::Span<float> InitialValuesOf(TableId table) const { return buffers_->MutableValues(table); }
   // Sends the table's values as the initial ones: only worker 0, in tables with
@@ -112,7 +112,7 @@ class ParameterStore {
 
   // Sends the worker's part of a collective operation. `take` gets the answer, and returns the error
   // that ends all waits, or OK. WaitForCollectives returns after it.
-  void Send(Collective part, absl::AnyInvocable<absl::Status(const ExchangeReply&)> take);
+  void Send(Collective part, Taker take);
   // Blocks until all sent parts are answered, for `limit` at most. False: one is not.
   absl::StatusOr<bool> WaitForCollectives(absl::Duration limit) {
     return exchanges_.WaitFor(exchanges_.collectives(), limit);
@@ -216,7 +216,6 @@ class ParameterStore {
     return step >= auto_codecs_from_.load() && auto_tables_[table.value()];
   }
   void ChooseCodecs(TableId table, Purpose& purpose) const;
-  using Taker = absl::AnyInvocable<absl::Status(const ExchangeReply&)>;
   // Sends an exchange that is counted with collective operations.
   void SendBeside(SliceKey slice, decltype(ExchangeRequest::purpose) purpose, Taker take);
   CodecType PushCodec(TableId table, const Purpose& purpose) const {

@@ -85,6 +85,8 @@ absl::Status ProgramEngine::PushUntil(int layer, bool has_gradient, absl::Time d
   std::optional<ProgramSteps::TakenPush> push;
   while (!push.has_value()) {
     RETURN_IF_ERROR(steps_.AwaitOpenStep(deadline).status());
+    ASSIGN_OR_RETURN(const ProgramSteps::StoreLease store, steps_.LeaseStore());
+    if (store != nullptr) RETURN_IF_ERROR(worker_state_.AwaitKnown(*store, deadline));
     ASSIGN_OR_RETURN(push, steps_.TakePush(layer, absl::StrCat("layer ", layer)));
   }
   worker_state_.NotePush(layer, *push->store);

@@ -7,6 +7,7 @@
 #include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
 #include "common/exchange/exchange_request.h"
+#include "common/exchange/parameter_endpoint.h"
 #include "common/exchange/payload.h"
 #include "proto/checkpoint.pb.h"
 
@@ -19,6 +20,8 @@ std::optional<int> LayerOfFirstDense(const std::vector<v1::TableSpec>& tables) {
   if (first == tables.end()) return std::nullopt;
   return static_cast<int>(first->layer());
 }
+
+absl::Status StatusOf(const ExchangeReply& reply) { return reply.status; }
 
 Payload PayloadOf(std::string bytes) {
   const auto owned = std::make_shared<std::string>(std::move(bytes));
@@ -73,8 +76,13 @@ absl::Status ProgramWorkerState::Put(const std::string& name, absl::Span<const u
     pieces_[name] = std::make_shared<const std::string>(
         reinterpret_cast<const char*>(bytes.data()), bytes.size());
   }
+  if (!is_first || !has_checkpoints_ || store == nullptr) return absl::OkStatus();
   // From now on checkpoints wait for the pieces.
-  if (is_first && has_checkpoints_ && store != nullptr) store->SendProgramState(/*cut=*/0, Payload());
+  is_announcing_ = true;
+  store->SendProgramState(/*cut=*/0, Payload(), [this](const ExchangeReply& reply) {
+    is_announcing_ = false;
+    return reply.status;
+  });
   return absl::OkStatus();
 }
 
@@ -116,6 +124,15 @@ void ProgramWorkerState::Begin(ParameterStore& store) {
   for (const v1::ProgramState::Piece& piece : state.pieces()) {
     restored_[piece.name()] = std::make_shared<const std::string>(piece.bytes());
   }
+  pieces_ = restored_;
+}
+
+absl::Status ProgramWorkerState::AwaitKnown(ParameterStore& store, absl::Time deadline) {
+  if (!is_announcing_) return absl::OkStatus();
+  const absl::StatusOr<bool> is_known = store.WaitForCollectives(deadline - clock_.Now());
+  if (!is_known.ok()) return steps_.Lose(is_known.status());
+  if (*is_known) return absl::OkStatus();
+  return absl::DeadlineExceededError("the servers have not heard of the worker's state yet");
 }
 
 void ProgramWorkerState::NotePush(size_t part, const ParameterStore& store) {
@@ -137,7 +154,7 @@ void ProgramWorkerState::NoteStepEnd(ParameterStore& store) {
     if (due_ <= sent_) return;
     cut = sent_ = due_;
   }
-  store.SendProgramState(cut, PayloadOf(Encode(pieces)));
+  store.SendProgramState(cut, PayloadOf(Encode(pieces)), StatusOf);
 }
 
 void ProgramWorkerState::NoteEnd(ParameterStore& store) {
@@ -147,7 +164,7 @@ void ProgramWorkerState::NoteEnd(ParameterStore& store) {
     if (pieces_.empty() || !has_checkpoints_) return;
     pieces = pieces_;
   }
-  store.SendProgramState(kFinalCut, PayloadOf(Encode(pieces)));
+  store.SendProgramState(kFinalCut, PayloadOf(Encode(pieces)), StatusOf);
 }
 
 }  // namespace capstan

@@ -1,6 +1,7 @@
 #ifndef WORKER_PROGRAM_PROGRAM_WORKER_STATE_H_
 #define WORKER_PROGRAM_PROGRAM_WORKER_STATE_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -43,8 +44,11 @@ class ProgramWorkerState {
 
   // The engine's side:
 
-  // Before the first step.
+  // Before the first step. The pieces of the checkpoint stay until others are put in their place.
   void Begin(ParameterStore& store);
+  // Waits until the servers know that there are pieces. Before every push: a checkpoint that has the
+  // push must wait for them.
+  absl::Status AwaitKnown(ParameterStore& store, absl::Time deadline);
   // A part of the open step is about to be pushed.
   void NotePush(size_t part, const ParameterStore& store);
   // All parts of the open step are pushed.
@@ -61,6 +65,8 @@ class ProgramWorkerState {
   ProgramSteps& steps_;
   const bool has_checkpoints_;
   const std::optional<int> layer_;  // of the first dense table; none: there is none
+
+  std::atomic<bool> is_announcing_ = false;  // the servers are being told that there are pieces
 
   mutable Mutex mu_;
   Pieces restored_ ABSL_GUARDED_BY(mu_);

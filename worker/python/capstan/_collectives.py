@@ -26,7 +26,7 @@ class _Part(NamedTuple):
     """A worker's values on their way."""
 
     pointer: int
-    count: int
+    size: int
     dtype: int
     # What has taken the place of the values, as what the caller gave. True: whole numbers are int64.
     result: Callable[[bool], Any]
@@ -118,7 +118,7 @@ class Collectives:
             value = float(value)
         part = part_of(value)
         self._open.wait_for(self._open.library.capstan_all_reduce, operation, part.pointer,
-                            part.count, part.dtype)
+                            part.size, part.dtype)
         return part.result(op == "sum")
 
     def broadcast(self, value: Any, root: int = 0) -> Any:
@@ -127,7 +127,7 @@ class Collectives:
             raise _errors.InvalidArgument(f"root: expected a worker's rank from 0 on, got {root!r}")
         part = part_of(value)
         self._open.wait_for(self._open.library.capstan_broadcast, int(root), part.pointer,
-                            part.count, part.dtype)
+                            part.size, part.dtype)
         return part.result(False)
 
     def barrier(self) -> None:

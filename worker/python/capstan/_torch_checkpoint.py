@@ -139,7 +139,8 @@ class Buffers:
 
 
 def _checksum(tensor: torch.Tensor) -> int:
-    return zlib.crc32(view_of(bits_of(tensor)))
+    bits = bits_of(tensor)  # as long as they are read
+    return zlib.crc32(view_of(bits))
 
 
 class RandomState:
@@ -149,8 +150,9 @@ class RandomState:
 
     def state_dict(self) -> dict[str, Any]:
         state: dict[str, Any] = {"torch": torch.get_rng_state(), "python": random.getstate()}
-        if torch.cuda.is_available() and torch.cuda.is_initialized():
-            state["cuda"] = torch.cuda.get_rng_state_all()
+        cuda: Any = torch.cuda
+        if cuda.is_available() and cuda.is_initialized():
+            state["cuda"] = cuda.get_rng_state_all()
         if "numpy" in sys.modules:
             state["numpy"] = sys.modules["numpy"].random.get_state()
         return state
@@ -209,8 +211,9 @@ class Batches:
         self._given = self._done = 0 if resumed is None else resumed["done"]
         for sampler in (getattr(self._loader, "sampler", None),
                         getattr(self._loader, "batch_sampler", None)):
-            if hasattr(sampler, "set_epoch"):
-                sampler.set_epoch(self.epoch)
+            set_epoch = getattr(sampler, "set_epoch", None)
+            if set_epoch is not None:
+                set_epoch(self.epoch)
         iterator = iter(self._loader)
         for _ in range(self._done):
             if next(iterator, self) is self:

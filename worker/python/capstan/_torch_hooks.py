@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from typing import Any, Callable, Mapping, NoReturn, Optional, Protocol
 
 import torch
@@ -15,7 +16,12 @@ _is_compiling: Any = getattr(getattr(torch, "compiler", None), "is_compiling", b
 class HookOwner(Protocol):
     """The trainer, as far as its hooks call it."""
 
+    _syncs: bool
+    _defers: bool
+
     def _before_forward(self, module: torch.nn.Module, own: list[Parameter]) -> None: ...
+
+    def _send(self, parameter: Parameter) -> None: ...
 
 
 class Hook:
@@ -61,7 +67,28 @@ class BeforeLoad(Hook):
                                  "ct.attach")
 
 
-def after_gradient(tensor: Any, call: Callable[..., None]) -> tuple[Any, object]:
+def on_gradient(trainer: HookOwner, parameter: Parameter) -> tuple[Any, object]:
+    """Sends the parameter's gradient whenever backward has made it. As _after_gradient."""
+    reference = weakref.ref(trainer)
+
+    def send(*unused: object) -> None:
+        alive = reference()
+        if alive is None:
+            return
+        if not parameter.is_current and parameter.sent is None:
+            raise WrongOrder(
+                f"{parameter.name} was used in a forward before the last ct.step(), or past "
+                "torch's functions, as by a transform of torch.func, so its values may have "
+                "been old; call ct.wait() first, and after a step that has trained it run "
+                "forward again")
+        parameter.has_gradient = True
+        if alive._syncs and not alive._defers:
+            alive._send(parameter)
+
+    return _after_gradient(parameter.tensor, send)
+
+
+def _after_gradient(tensor: Any, call: Callable[..., None]) -> tuple[Any, object]:
     """Calls it whenever backward has added to the tensor's gradient. Returns the hook, and what has to
     live as long."""
     if hasattr(tensor, "register_post_accumulate_grad_hook"):

@@ -15,7 +15,7 @@ from capstan._optimizers import SGD
 from capstan._table import Table
 from capstan._torch_carriers import Gpu, SmallGradients, values_of
 from capstan._torch_checkpoint import CheckpointStates
-from capstan._torch_hooks import BeforeForward, BeforeLoad, after_gradient
+from capstan._torch_hooks import BeforeForward, BeforeLoad, on_gradient
 from capstan._torch_optimizers import expect_unchanged, give_to_servers, learning_rate
 from capstan._torch_parameter import Parameter
 from capstan._torch_plan import Plan
@@ -64,6 +64,7 @@ class Trainer:
         self._group_sizes = [len(group["params"]) for group in optimizer.param_groups]
         self._rates = [optimizer.lr for optimizer in plan.server_optimizers]
         self.is_over = False  # finish has returned, or the job is closed
+        self._has_looked = False  # in this step, for a checkpoint that waits for the worker's state
         self._has_warned = False  # of a read between backward and the step's end
         self._nodes: list[object] = []
         self._num_steps = 0  # so far
@@ -88,9 +89,8 @@ class Trainer:
             parameter.end_wait()
             parameter.watch()
 
-    # The tables, from the input on: first what all wait for, then the parameters, then buffers.
-
     def _add_tables(self) -> None:
+        """From the input on: first what all wait for, then the parameters, then buffers."""
         job, plan = self.job, self._plan
         self._rows = [
             Rows(bag.name, job.sparse_table(bag.name, bag.dim, optimizer=optimizer,
@@ -148,12 +148,14 @@ class Trainer:
             hooks.move_to_end(hook.id, last=False)
             self._hooks += [hook, module._register_load_state_dict_pre_hook(BeforeLoad(self, own))]
         for parameter in self._parameters:
-            self._hook_gradient(parameter)
+            hook, node = on_gradient(self, parameter)
+            self._hooks.append(hook)
+            self._nodes.append(node)
 
     def _before_forward(self, module: torch.nn.Module, own: list[Parameter]) -> None:
         if not self._has_begun:
             self._begin_forward()
-        if not self._has_looked and torch.is_grad_enabled():
+        if not self._has_looked and self._model.training and torch.is_grad_enabled():
             self._has_looked = True
             self.states.begin_step()
         if not (self._has_waited or (module.training and torch.is_grad_enabled())):
@@ -199,8 +201,7 @@ class Trainer:
         self._has_waited = True
 
     def wait(self) -> None:
-        """Waits until all parameters have the values of the next step: before a program reads them
-        past torch's functions, as in an extension in C++ or by their address."""
+        """As capstan.torch.wait."""
         self._watches = True
         self._bring_all()
 
@@ -219,27 +220,6 @@ class Trainer:
         return result
 
     # Backward.
-
-    def _hook_gradient(self, parameter: Parameter) -> None:
-        trainer = weakref.ref(self)
-
-        def on_gradient(*unused: object) -> None:
-            alive = trainer()
-            if alive is None:
-                return
-            if not parameter.is_current and parameter.sent is None:
-                raise WrongOrder(
-                    f"{parameter.name} was used in a forward before the last ct.step(), or past "
-                    "torch's functions, as by a transform of torch.func, so its values may have "
-                    "been old; call ct.wait() first, and after a step that has trained it run "
-                    "forward again")
-            parameter.has_gradient = True
-            if alive._syncs and not alive._defers:
-                alive._send(parameter)
-
-        hook, node = after_gradient(parameter.tensor, on_gradient)
-        self._hooks.append(hook)
-        self._nodes.append(node)
 
     def _send(self, parameter: Parameter) -> None:
         if parameter.sent is not None:
@@ -290,7 +270,7 @@ class Trainer:
 
     def _begin_step(self) -> None:
         self._has_begun = False
-        self._has_looked = False  # for a checkpoint that waits for the worker's state
+        self._has_looked = False
         self._has_rates = False
         self._has_waited = False  # for all parameters
         # What the program does in each step is noticed in one of these.
