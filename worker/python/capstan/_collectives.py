@@ -22,11 +22,11 @@ _TRAVELS = {
 _DTYPES = {"float32": _library.FLOAT32, "float64": _library.FLOAT64, "int64": _library.INT64}
 
 
-class _Part(NamedTuple):
+class Part(NamedTuple):
     """A worker's values on their way."""
 
     pointer: int
-    size: int
+    num_elements: int
     dtype: int
     # What has taken the place of the values, as what the caller gave. True: whole numbers are int64.
     result: Callable[[bool], Any]
@@ -38,7 +38,7 @@ def operation_of(op: str) -> int:
     return _OPERATIONS[op]
 
 
-def part_of(value: Any) -> _Part:
+def part_of(value: Any) -> Part:
     """A copy of the value: a number, an array or a tensor on any device."""
     if isinstance(value, (bool, numbers.Integral)):
         return _of_number(int(value), type(value) if isinstance(value, bool) else int)
@@ -49,13 +49,13 @@ def part_of(value: Any) -> _Part:
     return _of_array(value)
 
 
-def _of_number(value: Union[int, float], kind: type) -> _Part:
+def _of_number(value: Union[int, float], kind: type) -> Part:
     is_whole = isinstance(value, int)
     if is_whole and not -2**63 <= value < 2**63:
         raise _errors.InvalidArgument(f"expected a whole number of 64 bits, got {value}")
     place: Any = ctypes.c_int64(int(value)) if is_whole else ctypes.c_double(value)
-    return _Part(ctypes.addressof(place), 1, _library.INT64 if is_whole else _library.FLOAT64,
-                 lambda widens: (int if widens and kind is bool else kind)(place.value))
+    return Part(ctypes.addressof(place), 1, _library.INT64 if is_whole else _library.FLOAT64,
+                lambda widens: (int if widens and kind is bool else kind)(place.value))
 
 
 def _travels(dtype: str) -> str:
@@ -65,7 +65,7 @@ def _travels(dtype: str) -> str:
     return _TRAVELS[dtype]
 
 
-def _of_tensor(tensor: Any) -> _Part:
+def _of_tensor(tensor: Any) -> Part:
     import torch
 
     name = _travels(str(tensor.dtype).rpartition(".")[2])
@@ -76,10 +76,10 @@ def _of_tensor(tensor: Any) -> _Part:
         is_whole = name == "int64"
         return copy.to(tensor.device, wide if widens and is_whole else tensor.dtype)
 
-    return _Part(copy.data_ptr(), copy.numel(), _DTYPES[name], result)
+    return Part(copy.data_ptr(), copy.numel(), _DTYPES[name], result)
 
 
-def _of_array(value: Any) -> _Part:
+def _of_array(value: Any) -> Part:
     import numpy  # the package works without it
 
     array = numpy.asarray(value)
@@ -91,7 +91,7 @@ def _of_array(value: Any) -> _Part:
         back = copy if widens and is_whole else copy.astype(array.dtype)
         return back if back.ndim > 0 else back[()]
 
-    return _Part(copy.ctypes.data, copy.size, _DTYPES[name], result)
+    return Part(copy.ctypes.data, copy.size, _DTYPES[name], result)
 
 
 class Collectives:
@@ -99,10 +99,9 @@ class Collectives:
     start and its finish. Every worker makes the same calls in the same order. Workers that differ
     fail the job, which names them. Results have the same bits everywhere: values are combined in
     order of rank.
-    """
 
-    def __init__(self, open_job: OpenJob) -> None:
-        self._open = open_job
+    This class knows what values may be. Those derived from it bring them together.
+    """
 
     def all_reduce(self, value: Any, op: str = "mean") -> Any:
         """The mean, "sum", "min" or "max" of the workers' values, which are equally many.
@@ -117,8 +116,7 @@ class Collectives:
         if op == "mean" and isinstance(value, numbers.Integral):
             value = float(value)
         part = part_of(value)
-        self._open.wait_for(self._open.library.capstan_all_reduce, operation, part.pointer,
-                            part.size, part.dtype)
+        self._combine(operation, part)
         return part.result(op == "sum")
 
     def broadcast(self, value: Any, root: int = 0) -> Any:
@@ -126,13 +124,12 @@ class Collectives:
         if not isinstance(root, numbers.Integral) or not 0 <= root < 2**31:
             raise _errors.InvalidArgument(f"root: expected a worker's rank from 0 on, got {root!r}")
         part = part_of(value)
-        self._open.wait_for(self._open.library.capstan_broadcast, int(root), part.pointer,
-                            part.size, part.dtype)
+        self._spread(int(root), part)
         return part.result(False)
 
     def barrier(self) -> None:
         """Waits until all workers have called it."""
-        self._open.wait_for(self._open.library.capstan_barrier)
+        raise NotImplementedError
 
     def stop(self, flag: Any) -> bool:
         """Whether any worker's flag is true: all end their loops after the same step."""
@@ -147,11 +144,44 @@ class Collectives:
         while self._others_go_on():
             self._end_empty_step()
 
+    def _combine(self, operation: int, part: Part) -> None:
+        """All workers' values take the place of this worker's."""
+        raise NotImplementedError
+
+    def _spread(self, root: int, part: Part) -> None:
+        """The values of `root` take the place of this worker's."""
+        raise NotImplementedError
+
+    def _end_empty_step(self) -> None:
+        raise NotImplementedError
+
+    def _others_go_on(self) -> bool:
+        """Whether another worker does the step that comes next. Waits until that is known."""
+        raise NotImplementedError
+
+
+class OpenCollectives(Collectives):
+    """Those of an open job."""
+
+    def __init__(self, open_job: OpenJob) -> None:
+        self._open = open_job
+
+    def barrier(self) -> None:
+        """Waits until all workers have called it."""
+        self._open.wait_for(self._open.library.capstan_barrier)
+
+    def _combine(self, operation: int, part: Part) -> None:
+        self._open.wait_for(self._open.library.capstan_all_reduce, operation, part.pointer,
+                            part.num_elements, part.dtype)
+
+    def _spread(self, root: int, part: Part) -> None:
+        self._open.wait_for(self._open.library.capstan_broadcast, root, part.pointer,
+                            part.num_elements, part.dtype)
+
     def _end_empty_step(self) -> None:
         self._open.wait_for(self._open.library.capstan_end_step, float("nan"), 0)
 
     def _others_go_on(self) -> bool:
-        """Whether another worker does the step that comes next. Waits until that is known."""
         goes_on = ctypes.c_int32()
         self._open.wait_for(self._open.library.capstan_join, goes_on)
         return bool(goes_on.value)

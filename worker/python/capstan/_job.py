@@ -10,7 +10,7 @@ import weakref
 from typing import Any, Callable, Optional
 
 from capstan import _ending, _errors, _library, _memory
-from capstan._collectives import Collectives
+from capstan._collectives import OpenCollectives
 from capstan._open_job import OpenJob
 from capstan._optimizers import Optimizer
 from capstan._sparse_table import SparseTable
@@ -109,7 +109,7 @@ def _in_thread(call: Callable[[], int]) -> None:
     _library.raise_status(*results[0])
 
 
-class Job(Collectives):
+class Job(OpenCollectives):
     """A job that this process takes part in as one worker; made by connect.
 
     Tables first, then `start`, then the steps, then `finish`. With `with`, or at the program's end,

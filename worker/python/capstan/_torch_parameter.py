@@ -12,6 +12,7 @@ from capstan._torch_carriers import (Carrier, Gpu, SmallGradients, SmallSharedMe
                                      make_carrier)
 from capstan._torch_plan import Planned
 from capstan._torch_reads import Views, checksum
+from capstan._torch_refusals import changed_gradient, changed_parameter
 
 
 class Parameter:
@@ -102,14 +103,8 @@ class Parameter:
         if sent is None and self._checksum is not None:
             self.expect_unchanged()
         if self.tensor._version != self._version or self.tensor.data_ptr() != self._address:
-            raise WrongOrder(
-                f"the program has changed {self.name}, but the servers hold its values; keep weights "
-                "in bounds in forward, and do what else changes or moves parameters "
-                "(load_state_dict, to, init) before ct.attach")
+            raise changed_parameter(self.name)
         if sent is not None and (
                 sent._version != self.sent_version or self.tensor.grad is not sent
                 or (self.sent_checksum is not None and self.sent_checksum != checksum(sent))):
-            raise WrongOrder(
-                f"the gradient of {self.name} was changed after it had left; instead of "
-                "clip_grad_norm_ give ct.attach(..., max_norm=), and for other changes call "
-                "backward within `with ct.no_sync():`, so that ct.step() sends what they make")
+            raise changed_gradient(self.name)

@@ -6,15 +6,15 @@ from typing import Any
 
 import torch
 
+from capstan._collectives import Collectives
 from capstan._errors import InvalidArgument, WrongOrder
-from capstan._job import Job
 
 
 class Scaler:
     """The program's scaler. Under BSP the workers agree in each step whether all gradients are
     finite."""
 
-    def __init__(self, job: Job, scaler: Any) -> None:
+    def __init__(self, job: Collectives, scaler: Any) -> None:
         self._job = job
         self._scaler = scaler
 

@@ -9,7 +9,7 @@ from typing import Any, Callable, Iterator, Optional, Union
 
 import torch
 
-from capstan._errors import InvalidArgument, WrongOrder
+from capstan._errors import WrongOrder
 from capstan._job import Job
 from capstan._optimizers import SGD
 from capstan._table import Table
@@ -20,6 +20,8 @@ from capstan._torch_optimizers import expect_unchanged, give_to_servers, learnin
 from capstan._torch_parameter import Parameter
 from capstan._torch_plan import Plan
 from capstan._torch_reads import NoDispatch, Views, checksum, has_compiled, waiting_class
+from capstan._torch_refusals import (expect_group_sizes, expect_max_norm, expect_one_loss,
+                                     group_sizes, second_gradient, step_after_end)
 from capstan._torch_rows import Rows
 from capstan._torch_scaler import Scaler, expect_scaler
 from capstan._torch_state import OptimizerState
@@ -48,9 +50,7 @@ class Trainer:
                  job: Union[Job, Callable[[], Job]], *, max_norm: Optional[float] = None,
                  grad_scaler: Optional[Any] = None, overlap: bool = True) -> None:
         expect_scaler(grad_scaler)
-        is_norm = isinstance(max_norm, (int, float)) and 0 < max_norm < float("inf")
-        if not (max_norm is None or is_norm):
-            raise InvalidArgument(f"max_norm: expected a number above 0, got {max_norm!r}")
+        expect_max_norm(max_norm)
         plan = Plan(model, optimizer)
         self._model = model
         self._optimizer = optimizer
@@ -61,7 +61,7 @@ class Trainer:
         self._overlaps = overlap
         self._defers = max_norm is not None or scaler is not None or not overlap
         self._syncs = True
-        self._group_sizes = [len(group["params"]) for group in optimizer.param_groups]
+        self._group_sizes = group_sizes(optimizer)
         self._rates = [optimizer.lr for optimizer in plan.server_optimizers]
         self.is_over = False  # finish has returned, or the job is closed
         self._has_looked = False  # in this step, for a checkpoint that waits for the worker's state
@@ -223,9 +223,7 @@ class Trainer:
 
     def _send(self, parameter: Parameter) -> None:
         if parameter.sent is not None:
-            raise WrongOrder(
-                f"a second gradient of {parameter.name} in one step; call ct.step() after each "
-                "backward, or all but the last of a step within `with ct.no_sync():`")
+            raise second_gradient(parameter.name)
         if not self._has_rates:
             self._send_rates()
         # Without a forward, as with a gradient of the program's own, an exchange may be open.
@@ -244,11 +242,8 @@ class Trainer:
         """The learning rates of this step, where they have changed."""
         self._has_rates = True
         trained: list[Union[Parameter, Rows]] = [*self._parameters, *self._rows]
-        groups = self._optimizer.param_groups
-        if [len(group["params"]) for group in groups] != self._group_sizes:
-            raise InvalidArgument("the optimizer has got parameters or groups after ct.attach, "
-                                  "which no server trains; add them before")
-        for i, group in enumerate(groups):
+        expect_group_sizes(self._optimizer, self._group_sizes)
+        for i, group in enumerate(self._optimizer.param_groups):
             expect_unchanged(group, self._state.settings[i])
             rate = learning_rate(group)
             if rate != self._rates[i]:
@@ -293,11 +288,8 @@ class Trainer:
         Raises WrongOrder: the program has changed parameters, or gradients that had left.
         """
         if self.is_over:
-            raise WrongOrder("there is no further step, as the job is over for this model; call "
-                             "ct.step() before ct.finish(), and optimizer.step() to train alone")
-        if isinstance(loss, torch.Tensor) and loss.numel() != 1:
-            raise InvalidArgument(f"loss: expected one number, got shape {tuple(loss.shape)}; give "
-                                  "its mean")
+            raise step_after_end()
+        expect_one_loss(loss)
         with NoDispatch():
             self._end_step(loss, samples)
         if not self._overlaps or has_compiled():

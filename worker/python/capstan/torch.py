@@ -23,8 +23,10 @@ from typing import Any, Mapping, Optional, TypeVar, Union
 import torch
 
 from capstan import _job
+from capstan._alone_job import is_alone, say_alone
 from capstan._errors import WrongOrder
 from capstan._job import Job
+from capstan._torch_alone import AloneTrainer
 from capstan._torch_checkpoint import Batches, RandomState
 from capstan._torch_embedding_bag import EmbeddingBag
 from capstan._torch_lion import Lion
@@ -56,7 +58,7 @@ __all__ = [
 
 Model = TypeVar("Model", bound=torch.nn.Module)
 
-_attached: Optional[Trainer] = None
+_attached: Union[Trainer, AloneTrainer, None] = None
 # What rank and world_size have said before `attach`, of the environment.
 _told: dict[str, int] = {}
 
@@ -68,6 +70,9 @@ def attach(model: Model, optimizer: torch.optim.Optimizer, *, job: Optional[Job]
 
     The model begins with rank 0's values, or with the servers', if the job goes on from a
     checkpoint or has --initial. Waits until all the job's processes are there.
+
+    Without `job` and without CAPSTAN_COORDINATOR in the environment, the program trains alone: the
+    optimizer steps in this process.
 
     optimizer: SGD, Adagrad, Adam, AdamW or RMSprop of torch.optim, or Lion of this module, with
         any parameter groups.
@@ -83,9 +88,15 @@ def attach(model: Model, optimizer: torch.optim.Optimizer, *, job: Optional[Job]
     if _attached is not None and not _attached.is_over:
         raise WrongOrder("a program attaches one model; put all its models into one, as "
                          "torch.nn.ModuleDict({'one': one, 'other': other}), and their parameters "
-                         "into one optimizer, with a group for each")
-    _attached = Trainer(model, optimizer, job or _job.connect, max_norm=max_norm,
-                        grad_scaler=grad_scaler, overlap=overlap)
+                         "into one optimizer, with a group for each; where a program begins "
+                         "again without a job, as in a notebook, it calls ct.finish() before")
+    if job is None and is_alone():
+        _attached = AloneTrainer(model, optimizer, max_norm=max_norm, grad_scaler=grad_scaler,
+                                 overlap=overlap)
+        say_alone()
+    else:
+        _attached = Trainer(model, optimizer, job or _job.connect, max_norm=max_norm,
+                            grad_scaler=grad_scaler, overlap=overlap)
     _expect_as_told("RANK", _attached.job.rank)
     _expect_as_told("WORLD_SIZE", _attached.job.num_workers)
     return model
@@ -105,7 +116,7 @@ def _tell(variable: str, default: int) -> int:
     return _told[variable]
 
 
-def _trainer() -> Trainer:
+def _trainer() -> Union[Trainer, AloneTrainer]:
     if _attached is None:
         raise WrongOrder("there is no attached model; call ct.attach first")
     return _attached

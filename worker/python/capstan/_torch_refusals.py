@@ -1,0 +1,56 @@
+"""What a trainer refuses, with a job and alone."""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+import torch
+
+from capstan._errors import InvalidArgument, WrongOrder
+
+
+def expect_max_norm(max_norm: object) -> None:
+    is_norm = isinstance(max_norm, (int, float)) and 0 < max_norm < float("inf")
+    if not (max_norm is None or is_norm):
+        raise InvalidArgument(f"max_norm: expected a number above 0, got {max_norm!r}")
+
+
+def expect_one_loss(loss: Any) -> None:
+    if isinstance(loss, torch.Tensor) and loss.numel() != 1:
+        raise InvalidArgument(f"loss: expected one number, got shape {tuple(loss.shape)}; give "
+                              "its mean")
+
+
+def group_sizes(optimizer: torch.optim.Optimizer) -> list[int]:
+    return [len(group["params"]) for group in optimizer.param_groups]
+
+
+def expect_group_sizes(optimizer: torch.optim.Optimizer, sizes: Sequence[int]) -> None:
+    if group_sizes(optimizer) != sizes:
+        raise InvalidArgument("the optimizer has got parameters or groups after ct.attach, "
+                              "which no server trains; add them before")
+
+
+def step_after_end() -> WrongOrder:
+    return WrongOrder("there is no further step, as the job is over for this model; call "
+                      "ct.step() before ct.finish(), and optimizer.step() to train alone")
+
+
+def second_gradient(name: str) -> WrongOrder:
+    return WrongOrder(
+        f"a second gradient of {name} in one step; call ct.step() after each "
+        "backward, or all but the last of a step within `with ct.no_sync():`")
+
+
+def changed_parameter(name: str) -> WrongOrder:
+    return WrongOrder(
+        f"the program has changed {name}, but the servers hold its values; keep weights "
+        "in bounds in forward, and do what else changes or moves parameters "
+        "(load_state_dict, to, init) before ct.attach")
+
+
+def changed_gradient(name: str) -> WrongOrder:
+    return WrongOrder(
+        f"the gradient of {name} was changed after it had left; instead of "
+        "clip_grad_norm_ give ct.attach(..., max_norm=), and for other changes call "
+        "backward within `with ct.no_sync():`, so that ct.step() sends what they make")
