@@ -136,9 +136,9 @@ constexpr size_t BytesOf(CollectiveDtype dtype) {
 
 inline constexpr size_t kMaxCollectiveBytes = size_t{1} << 20;
 
-// The worker's part in an operation of all workers. It is sent to the job's first slice. The reply's
-// values are the result, once all live workers have sent theirs. All do the same operations, with as
-// many elements, in the same order.
+// The worker's part in an operation of all workers. It is sent to the job's first slice. The
+// reply's values are the result, once all live workers have sent theirs. All do the same
+// operations, with as many elements, in the same order.
 struct Collective {
   // Names the operation: the worker's next step, and which of its operations in this step it is,
   // from 0 on.
@@ -146,8 +146,8 @@ struct Collective {
   uint64_t number = 0;
   CollectiveType type = CollectiveType::kBarrier;
   CollectiveDtype dtype = CollectiveDtype::kFloat32;
-  uint64_t count = 0;  // elements
-  WorkerId root;       // of a broadcast: whose values count
+  uint64_t count = 0;   // elements
+  WorkerId root;        // of a broadcast: whose values count
   Payload values = {};  // little-endian; empty if no values of this worker count
 };
 // The first slice of the job.

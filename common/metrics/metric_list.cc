@@ -88,7 +88,7 @@ constexpr Metric kMetrics[] = {
     {"capstan_server_exchanges_total", kCounter, "kind", kOfServer,
      "Exchanges of live workers that reached a shard, also repeated ones. Kinds: push, pull, "
      "push_pull, own_state (a worker's, for checkpoints, or an optimizer's), initial_values "
-     "(worker 0's)."},
+     "(worker 0's), collective (parts in operations of all workers)."},
     {"capstan_server_received_bytes_total", kCounter, "codec", kOfServer,
      "Bytes of gradients and states in these exchanges, as encoded."},
     {"capstan_server_sent_bytes_total", kCounter, "codec", kOfServer,

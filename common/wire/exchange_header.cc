@@ -130,8 +130,8 @@ absl::Status ReadPurpose(const v1::ExchangeRequestHeader& header, ExchangeReques
       return absl::OkStatus();
     }
     case v1::ExchangeRequestHeader::kWorkerState:
-      purpose = WorkerState{header.worker_state().cut(), Payload(),
-                            header.worker_state().is_program()};
+      purpose =
+          WorkerState{header.worker_state().cut(), Payload(), header.worker_state().is_program()};
       return absl::OkStatus();
     case v1::ExchangeRequestHeader::kWorkerStatePull:
       purpose = WorkerStatePull{header.worker_state_pull().is_program()};

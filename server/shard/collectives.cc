@@ -77,8 +77,8 @@ bool IsSame(const Collective& a, const Collective& b) {
 
 // Bytes that the worker is to send.
 size_t ExpectedBytes(WorkerId sender, const Collective& part) {
-  const bool counts = Combines(part.type) ||
-                      (part.type == CollectiveType::kBroadcast && part.root == sender);
+  const bool counts =
+      Combines(part.type) || (part.type == CollectiveType::kBroadcast && part.root == sender);
   return counts ? part.count * BytesOf(part.dtype) : 0;
 }
 
@@ -140,8 +140,8 @@ absl::Status Collectives::Check(WorkerId sender, const Collective& part) {
   const bool has_elements = Combines(part.type) || part.type == CollectiveType::kBroadcast;
   const size_t element_bytes = BytesOf(part.dtype);
   if (has_elements && element_bytes == 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "expected float32, float64 or int64, got type ", static_cast<int>(part.dtype)));
+    return absl::InvalidArgumentError(absl::StrCat("expected float32, float64 or int64, got type ",
+                                                   static_cast<int>(part.dtype)));
   }
   if (has_elements && part.count > kMaxCollectiveBytes / element_bytes) {
     return absl::InvalidArgumentError(absl::StrCat("expected at most ", kMaxCollectiveBytes,
@@ -172,8 +172,8 @@ void Collectives::SetWorkers(absl::Span<const ShardWorker> workers, ReleasedRepl
   for (auto& [id, place] : previous) {
     if (place.done == nullptr) continue;
     Answer(place,
-           absl::FailedPreconditionError(absl::StrCat(
-               "worker ", id.value(), " is no live member of the job any more")),
+           absl::FailedPreconditionError(
+               absl::StrCat("worker ", id.value(), " is no live member of the job any more")),
            Payload(), released);
   }
   Advance(released);
@@ -204,9 +204,8 @@ void Collectives::Exchange(WorkerId worker, Collective&& part,
   }
   if (absl::Status status = Check(worker, part); !status.ok()) return refuse(std::move(status));
   if (place.is_joined && part.type != CollectiveType::kJoin) {
-    return refuse(absl::InvalidArgumentError(
-        absl::StrCat("expected no ", Describe(part), " of worker ", worker.value(),
-                     " before all have joined")));
+    return refuse(absl::InvalidArgumentError(absl::StrCat(
+        "expected no ", Describe(part), " of worker ", worker.value(), " before all have joined")));
   }
   place.values.resize(part.values.size_bytes());
   part.values.CopyTo(absl::MakeSpan(place.values));
@@ -294,15 +293,14 @@ absl::Status Collectives::CheckAgree(WorkerId first) const {
     }
     if (place.is_open && IsSame(latest, awaited)) continue;
     const bool ends = latest.type == CollectiveType::kEndOfStep;
-    const std::string other = !ends ? absl::StrCat("calls ", Describe(latest), " as ",
-                                                   WhichOf(latest))
-                              : latest.step == kLargestStep
-                                  ? "has done all its steps"
-                                  : absl::StrCat("has ended step ", latest.step.value());
+    const std::string other =
+        !ends ? absl::StrCat("calls ", Describe(latest), " as ", WhichOf(latest))
+        : latest.step == kLargestStep ? "has done all its steps"
+                                      : absl::StrCat("has ended step ", latest.step.value());
     return absl::InvalidArgumentError(absl::StrCat(
         "expected the same collective operations of all workers in the same order, but worker ",
-        first.value(), " calls ", Describe(awaited), " as ", WhichOf(awaited),
-        ", and worker ", worker.value(), " ", other));
+        first.value(), " calls ", Describe(awaited), " as ", WhichOf(awaited), ", and worker ",
+        worker.value(), " ", other));
   }
   return absl::OkStatus();
 }

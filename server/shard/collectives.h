@@ -52,9 +52,9 @@ class Collectives {
   // What a live worker does.
   struct Place {
     ShardWorker worker;
-    Step next_step;       // as NoteProgress
-    bool is_new = true;   // it has sent no part yet
-    Collective latest;    // its latest part, without values
+    Step next_step;      // as NoteProgress
+    bool is_new = true;  // it has sent no part yet
+    Collective latest;   // its latest part, without values
     bool is_joined = false;
     // While the latest part waits for the others:
     bool is_open = false;

@@ -200,7 +200,8 @@ TEST_F(CollectivesTest, AWorkerThatLeavesAnOperationOutIsNamed) {
     Collective other;
     const char* text;
   } cases[] = {
-      {Doubles(5, 1, CollectiveType::kSum, {1}), "worker 1 calls the sum of 1 float64 as operation 1"},
+      {Doubles(5, 1, CollectiveType::kSum, {1}),
+       "worker 1 calls the sum of 1 float64 as operation 1"},
       {Doubles(6, 0, CollectiveType::kSum, {1}), "as operation 0 of step 6"},
       {Part(5, kLast, CollectiveType::kEndOfStep), "worker 1 has ended step 5"},
       {Part(kLargestStep.value(), kLast, CollectiveType::kEndOfStep), "has done all its steps"},

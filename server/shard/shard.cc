@@ -99,9 +99,9 @@ void Shard::DispatchLocked(ExchangeRequest&& request, Slice& slice,
     if (slice.IsWhole(collective->step)) {
       return collectives_.Exchange(worker, std::move(*collective), std::move(done), released);
     }
-    released->emplace_back(std::move(done),
-                           ErrorReply(absl::UnimplementedError(
-                               "operations of all workers need the consistency bsp")));
+    released->emplace_back(
+        std::move(done),
+        ErrorReply(absl::UnimplementedError("operations of all workers need the consistency bsp")));
     return;
   }
   const bool is_first = request.slice == kCollectiveSlice && PushOf(request) != nullptr;

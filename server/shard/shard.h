@@ -55,8 +55,9 @@ class Shard {
 
   // Applies and answers, as Slice::Exchange, or Collectives::Exchange. More errors:
   // FAILED_PRECONDITION: the worker is not live, or the request is of another incarnation.
-  // UNIMPLEMENTED: a collective operation in a step that is not one of BSP. UNAVAILABLE: the worker is entering. NOT_FOUND:
-  // the shard has no such slice. Replies run on this thread once the lock is free.
+  // UNIMPLEMENTED: a collective operation in a step that is not one of BSP. UNAVAILABLE: the worker
+  // is entering. NOT_FOUND: the shard has no such slice. Replies run on this thread once the lock
+  // is free.
   void Exchange(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback done);
 
   // As ShardHost::SetLiveWorkers.
@@ -120,7 +121,7 @@ class Shard {
   Workers workers_ ABSL_GUARDED_BY(mu_);  // the live ones
   // Ordered: a change of the membership then answers parked pulls in the same order in every run.
   Slices slices_ ABSL_GUARDED_BY(mu_);
-  Collectives collectives_ ABSL_GUARDED_BY(mu_);  // if kCollectiveSlice is here
+  Collectives collectives_ ABSL_GUARDED_BY(mu_);       // if kCollectiveSlice is here
   ShardCounts counts_ ABSL_GUARDED_BY(mu_);            // without those of the slices
   CutCallback on_cut_ ABSL_GUARDED_BY(mu_);            // null: no cut is pending
   Slices::iterator first_uncut_ ABSL_GUARDED_BY(mu_);  // for on_cut_: those before it are cut

@@ -122,9 +122,10 @@ class ShardHost : public ParameterEndpoint {
   // Errors besides those of Slice::Exchange: INVALID_ARGUMENT: unknown table or slice; a step
   // without push and pull; negative step; learning rate that is not a float32 of 0 or more; rows
   // that do not fit the gradient or the pull; initial values of another worker than 0, or of a
-  // table that has others; a state of cut 0; a collective operation at another slice than the first; a probe. FAILED_PRECONDITION: other job, worker not
-  // live, stale incarnation, stale epoch (the reply has the current one). UNAVAILABLE: this server
-  // does not know the epoch yet, or the worker's first step.
+  // table that has others; a state of cut 0; a collective operation at another slice than the
+  // first; a probe. FAILED_PRECONDITION: other job, worker not live, stale incarnation, stale epoch
+  // (the reply has the current one). UNAVAILABLE: this server does not know the epoch yet, or the
+  // worker's first step.
   void Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
                 ReplyCallback done) override;
 

@@ -43,7 +43,7 @@ struct ShardCounts {
   // Of exchanges; 0 without a clock.
   absl::Duration lock_wait;
   absl::Duration lock_held;
-  int64_t exchanges() const { 
+  int64_t exchanges() const {
     return pushes + pulls + push_pulls + own_states + collectives + initial_values;
   }
 

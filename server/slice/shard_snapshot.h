@@ -54,9 +54,9 @@ struct SliceSnapshot {
   std::optional<WorkerCopy> copy;        // if pulls get differences, and all share it
   // A sparse table has rows in place of values and optimizer's state. Null in a dense one.
   std::shared_ptr<const SparseRowsSnapshot> rows;
-  std::vector<KeptPush> kept;  // of open steps
-  uint32_t own_arrays = 0;     // of each worker
-  std::vector<OwnState> own;   // in order of worker; only in cuts (Slice::TakeCut)
+  std::vector<KeptPush> kept;      // of open steps
+  uint32_t own_arrays = 0;         // of each worker
+  std::vector<OwnState> own;       // in order of worker; only in cuts (Slice::TakeCut)
   std::vector<OwnState> programs;  // bytes of the workers' programs; as `own`
   // Workers that were live at the cut, and lost before their own state came: the cut is of no use.
   std::vector<WorkerId> without_own;

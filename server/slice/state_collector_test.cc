@@ -199,8 +199,7 @@ TEST(StatesOfProgramsTest, OneThatIsTooLongIsRefused) {
       states.Keep(WorkerId(0), 1, Bytes(std::string(kMaxProgramStateBytes + 1, 'x')));
   EXPECT_THAT(std::string(status.message()), HasSubstr("at most 67108864 bytes, got 67108865"));
   EXPECT_FALSE(states.is_complete());
-  EXPECT_TRUE(
-      states.Keep(WorkerId(0), 1, Bytes(std::string(kMaxProgramStateBytes, 'x'))).ok());
+  EXPECT_TRUE(states.Keep(WorkerId(0), 1, Bytes(std::string(kMaxProgramStateBytes, 'x'))).ok());
 }
 
 }  // namespace

@@ -8,7 +8,7 @@ import pathlib
 import re
 import unittest
 
-from capstan import _errors, _library, _optimizers
+from capstan import _collectives, _errors, _library, _optimizers
 
 HEADER = re.sub(r"/\*.*?\*/", "", (pathlib.Path(__file__).parents[2] /
                                    "worker/client_api/capstan.h").read_text(), flags=re.DOTALL)
@@ -54,7 +54,12 @@ class LibraryTest(unittest.TestCase):
             self.assertEqual(statuses[f"CAPSTAN_{words}"], value)
         self.assertEqual(_enum("capstan_dtype"), {"CAPSTAN_FLOAT32": _library.FLOAT32,
                                                   "CAPSTAN_FLOAT16": _library.FLOAT16,
-                                                  "CAPSTAN_BFLOAT16": _library.BFLOAT16})
+                                                  "CAPSTAN_BFLOAT16": _library.BFLOAT16,
+                                                  "CAPSTAN_FLOAT64": _library.FLOAT64,
+                                                  "CAPSTAN_INT64": _library.INT64})
+        self.assertEqual({f"CAPSTAN_{name.upper()}": number
+                          for name, number in _collectives._OPERATIONS.items()},
+                         _enum("capstan_operation"))
         kinds = [_optimizers.SGD(1), _optimizers.SGD(1, 0.9), _optimizers.SGD(1, 0.9, True),
                  _optimizers.Adagrad(1), _optimizers.Adam(1), _optimizers.AdamW(1)]
         of_rows = [_optimizers.RowAdagrad(1), _optimizers.FTRL(1)]

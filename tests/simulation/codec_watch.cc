@@ -66,7 +66,8 @@ void CodecWatchEndpoint::Exchange(ExchangeRequest&& request, DeliveredCallback d
                                   ReplyCallback done) {
   if (LeavesParameters(request)) {
     const auto* state = std::get_if<WorkerState>(&request.purpose);
-    if (state != nullptr && state->cut == kFinalCut && worker_->options.own_arrays > 0) {
+    const bool is_last = state != nullptr && !state->is_program && state->cut == kFinalCut;
+    if (is_last && worker_->options.own_arrays > 0) {
       worker_->watch.residuals.push_back(ResidualIn(request, worker_->options.own_arrays));
     }
     return inner_->Exchange(std::move(request), std::move(delivered), std::move(done));

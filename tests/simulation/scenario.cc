@@ -332,8 +332,8 @@ void DrawProgram(Random& random, bool is_always_bsp, Scenario& scenario) {
 }
 
 bool CanLoseWorker(const Scenario& life) {
-  const bool dies_early = life.program.has_value() &&
-                          life.program->worker_0_lives < absl::InfiniteDuration();
+  const bool dies_early =
+      life.program.has_value() && life.program->worker_0_lives < absl::InfiniteDuration();
   return !life.faults.empty() || life.network.drop > 0 || dies_early;
 }
 
@@ -344,9 +344,8 @@ void DrawTogether(Random& random, absl::Span<Scenario* const> lives) {
   UserProgram program = *first.program;
   program.reduces = random.Bernoulli(0.8);
   const bool is_announced = !first.job.checkpoint().dir().empty() || first.seed % 2 == 0;
-  const bool can_lose = std::any_of(lives.begin(), lives.end(), [](const Scenario* life) {
-    return CanLoseWorker(*life);
-  });
+  const bool can_lose = std::any_of(lives.begin(), lives.end(),
+                                    [](const Scenario* life) { return CanLoseWorker(*life); });
   const uint32_t workers = first.job.cluster().num_workers();
   if (random.Bernoulli(0.6) && !(is_announced && can_lose)) {
     program.ends.assign(workers, first.steps);
@@ -667,18 +666,18 @@ std::string Describe(const Scenario& scenario) {
   if (consistency.mode() == v1::ConsistencySpec::SSP) {
     absl::StrAppend(&mode, "(", consistency.staleness(), ")");
   }
-  return absl::StrCat(mode, ", ", scenario.job.cluster().num_workers(), " workers, ",
-                      scenario.job.cluster().num_servers(), " servers, ", scenario.steps,
-                      " steps, ", scenario.faults.size(), " faults, ", scenario.settings.size(),
-                      " settings, ", 1 + scenario.next_lives.size(), " lives",
-                      scenario.job.membership().allow_other_bits() ? "" : ", same bits",
-                      scenario.lost_registration.has_value() ? ", a lost registration" : "",
-                      scenario.job.stay() ? absl::StrCat(", ", scenario.rounds, " rounds") : "",
-                      scenario.program.has_value() ? ", a program" : "",
-                      scenario.program.has_value() && scenario.program->reduces ? ", reduces" : "",
-                      scenario.program.has_value() && !scenario.program->ends.empty() ? ", joins"
-                                                                                      : "",
-                      HasSparseTable(scenario) ? ", sparse rows" : "", DescribeCodecs(scenario));
+  return absl::StrCat(
+      mode, ", ", scenario.job.cluster().num_workers(), " workers, ",
+      scenario.job.cluster().num_servers(), " servers, ", scenario.steps, " steps, ",
+      scenario.faults.size(), " faults, ", scenario.settings.size(), " settings, ",
+      1 + scenario.next_lives.size(), " lives",
+      scenario.job.membership().allow_other_bits() ? "" : ", same bits",
+      scenario.lost_registration.has_value() ? ", a lost registration" : "",
+      scenario.job.stay() ? absl::StrCat(", ", scenario.rounds, " rounds") : "",
+      scenario.program.has_value() ? ", a program" : "",
+      scenario.program.has_value() && scenario.program->reduces ? ", reduces" : "",
+      scenario.program.has_value() && !scenario.program->ends.empty() ? ", joins" : "",
+      HasSparseTable(scenario) ? ", sparse rows" : "", DescribeCodecs(scenario));
 }
 
 }  // namespace capstan

@@ -190,7 +190,8 @@ absl::Status ScriptedProgram::Reduce(Step step, int first) {
           {reinterpret_cast<uint8_t*>(&value), sizeof(value)}, kPart);
     }));
     const int64_t workers = value & ((int64_t{1} << kBits) - 1);
-    const bool is_of_step = value >> kBits == stamp * absl::popcount(static_cast<uint64_t>(workers));
+    const bool is_of_step =
+        value >> kBits == stamp * absl::popcount(static_cast<uint64_t>(workers));
     on_reduced_(step, number, is_of_step ? workers : -1);
   }
   return absl::OkStatus();
@@ -198,8 +199,8 @@ absl::Status ScriptedProgram::Reduce(Step step, int first) {
 
 absl::Status ScriptedProgram::PutState(Step step) {
   const std::string text = absl::StrCat(step.value());
-  return engine_->worker_state().Put(
-      "step", {reinterpret_cast<const uint8_t*>(text.data()), text.size()});
+  return engine_->worker_state().Put("step",
+                                     {reinterpret_cast<const uint8_t*>(text.data()), text.size()});
 }
 
 void ScriptedProgram::TellState() {
@@ -226,8 +227,12 @@ absl::Status ScriptedProgram::TrainStep() {
   }
   ProgramLayers layers(engine_.get());
   RETURN_IF_ERROR(script_->Compute({worker_, step}, layers));
-  // It does not belong to this step any more.
-  if (scenario_.seed % 4 < 2) RETURN_IF_ERROR(PutState(step + 1));
+  // After a push it does not belong to this step any more.
+  const bool has_pushed = std::any_of(
+      scenario_.tables.begin(), scenario_.tables.end(), [this](const v1::TableSpec& table) {
+        return !table.has_sparse() && engine_->steps().IsPushed(table.layer());
+      });
+  if (has_pushed && scenario_.seed % 4 < 2) RETURN_IF_ERROR(PutState(step + 1));
   return Reduce(step, /*first=*/1);
 }
 

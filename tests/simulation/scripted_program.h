@@ -32,8 +32,8 @@ class ScriptedProgram : public std::enable_shared_from_this<ScriptedProgram> {
 
   // `scenario` and `clock` outlive the program; `spawn` starts its thread. If this worker evaluates
   // a job with has_known_end, `on_rows` gets the final rows of AllRowKeys. `on_reduced` gets the
-  // result of each collective operation, and `on_state` hears of the state with which the worker goes
-  // on.
+  // result of each collective operation, and `on_state` hears of the state with which the worker
+  // goes on.
   ScriptedProgram(const Scenario& scenario, uint32_t process, Clock* clock, Spawner spawn,
                   std::function<void(std::vector<float>)> on_rows, ReducedCallback on_reduced,
                   StateCallback on_state);

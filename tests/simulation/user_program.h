@@ -21,8 +21,8 @@ struct UserProgram {
   double idle = 0;
   double without_gradient = 0;
 
-  // By worker: the step from which on it has no gradient, as it has no more batches. It joins. Empty:
-  // all have gradients until the last step.
+  // By worker: the step from which on it has no gradient, as it has no more batches. It joins.
+  // Empty: all have gradients until the last step.
   std::vector<int64_t> ends;
   bool reduces = false;  // the workers of a BSP job do collective operations
 

@@ -108,11 +108,12 @@ void ParameterStore::Send(Collective part, Taker take) {
 void ParameterStore::SendBeside(SliceKey slice, decltype(ExchangeRequest::purpose) purpose,
                                 Taker take) {
   exchanges_.Open(exchanges_.collectives(), /*exchanges=*/1);
-  exchanges_.client().Exchange({exchanges_.sender(), Epoch(), slice, std::move(purpose)},
-                               /*delivered=*/[] {},
-                               [this, take = std::move(take)](const ExchangeReply& reply) mutable {
-                                 exchanges_.Close(exchanges_.collectives(), take(reply));
-                               });
+  exchanges_.client().Exchange(
+      {exchanges_.sender(), Epoch(), slice, std::move(purpose)},
+      /*delivered=*/[] {},
+      [this, take = std::move(take)](const ExchangeReply& reply) mutable {
+        exchanges_.Close(exchanges_.collectives(), take(reply));
+      });
 }
 
 void ParameterStore::PushPull(int layer, Step step) {

@@ -110,8 +110,8 @@ class ParameterStore {
   // The worker, as in all its requests.
   const Sender& sender() const { return exchanges_.sender(); }
 
-  // Sends the worker's part of a collective operation. `take` gets the answer, and returns the error
-  // that ends all waits, or OK. WaitForCollectives returns after it.
+  // Sends the worker's part of a collective operation. `take` gets the answer, and returns the
+  // error that ends all waits, or OK. WaitForCollectives returns after it.
   void Send(Collective part, Taker take);
   // Blocks until all sent parts are answered, for `limit` at most. False: one is not.
   absl::StatusOr<bool> WaitForCollectives(absl::Duration limit) {

@@ -1,5 +1,5 @@
-// The functions of capstan.h for jobs, tables and steps. Each checks its arguments, calls ClientJob or ProgramEngine, and
-// turns their Status into a capstan_status and a message.
+// The functions of capstan.h for jobs, tables and steps. Each checks its arguments, calls ClientJob
+// or ProgramEngine, and turns their Status into a capstan_status and a message.
 #include "worker/client_api/capstan.h"
 
 #include <glog/logging.h>

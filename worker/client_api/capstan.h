@@ -347,20 +347,20 @@ CAPSTAN_EXPORT capstan_status capstan_load_optimizer_state(capstan_job* job, int
 
 /* What this worker keeps from step to step beside the parameters, in named pieces of bytes: counts,
  * statistics, the place in its data. They travel into checkpoints, and after a restore come back to
- * the worker of the same rank, from capstan_start on. A checkpoint that was cut before a step has the
- * pieces as they were when the step's first gradient was pushed, or at its end without one; at the
- * job's end, as they were in capstan_finish. Under SSP and async a step that is done again after a
- * restore may be in them already. At most 64 MiB together. A process that takes the place of a lost
- * worker while the others go on gets none. */
+ * the worker of the same rank, from capstan_start on. A checkpoint that was cut before a step has
+ * the pieces as they were when the step's first gradient was pushed, or at its end without one; at
+ * the job's end, as they were in capstan_finish. Under SSP and async a step that is done again
+ * after a restore may be in them already. At most 64 MiB together. A process that takes the place
+ * of a lost worker while the others go on gets none. */
 
 /* The piece is these bytes from now on; they are copied. The first call makes checkpoints wait for
  * the pieces. CAPSTAN_INVALID_ARGUMENT: no name, or too many bytes. CAPSTAN_WRONG_ORDER: before
  * capstan_start, or the job has no dense table. */
 CAPSTAN_EXPORT capstan_status capstan_worker_state_put(capstan_job* job, const char* name,
                                                        const void* bytes, size_t size);
-/* Sets `*size` to the length of the piece in the checkpoint, and copies it to `bytes` if `*size` was
- * enough. CAPSTAN_WRONG_ORDER: before capstan_start, or the checkpoint has no such piece, or the job
- * has begun anew. */
+/* Sets `*size` to the length of the piece in the checkpoint, and copies it to `bytes` if `*size`
+ * was enough. CAPSTAN_WRONG_ORDER: before capstan_start, or the checkpoint has no such piece, or
+ * the job has begun anew. */
 CAPSTAN_EXPORT capstan_status capstan_worker_state_get(capstan_job* job, const char* name,
                                                        void* bytes, size_t* size);
 /* For pieces that are dear to make: sets `*is_due` to 1 if a checkpoint waits for them, and to 0 if
@@ -375,11 +375,11 @@ CAPSTAN_EXPORT capstan_status capstan_worker_state_due(capstan_job* job, int32_t
  * The results have the same bits at all workers and in all runs: values are combined in order of
  * rank. At most 1 MiB: larger tensors belong into tables. One thread at a time.
  * CAPSTAN_INVALID_ARGUMENT: an argument. CAPSTAN_WRONG_ORDER: the job is not in BSP, another
- * operation has not ended, or the worker has finished. After CAPSTAN_TIMEOUT the same call, with the
- * same values, goes on. */
+ * operation has not ended, or the worker has finished. After CAPSTAN_TIMEOUT the same call, with
+ * the same values, goes on. */
 
-/* Puts the sum (or mean, minimum, maximum) over the workers in place of `count` elements of `dtype`:
- * CAPSTAN_FLOAT32, CAPSTAN_FLOAT64 or CAPSTAN_INT64, whose sums wrap. */
+/* Puts the sum (or mean, minimum, maximum) over the workers in place of `count` elements of
+ * `dtype`: CAPSTAN_FLOAT32, CAPSTAN_FLOAT64 or CAPSTAN_INT64, whose sums wrap. */
 CAPSTAN_EXPORT capstan_status capstan_all_reduce(capstan_job* job, int32_t operation, void* values,
                                                  size_t count, int32_t dtype, int64_t timeout_ms);
 /* Puts those of the worker `root` in place of `count` elements. */

@@ -57,8 +57,8 @@ absl::Status Run(ProgramEngine& engine, CollectiveType type, WorkerId root, void
         absl::StrCat("count: expected at most ", kMaxCollectiveBytes / BytesOf(element),
                      " elements, 1 MiB, got ", count, ": larger tensors belong into tables"));
   }
-  return engine.collectives().Run({type, element, root},
-                                  {bytes.data(), count * BytesOf(element)}, LimitOf(timeout_ms));
+  return engine.collectives().Run({type, element, root}, {bytes.data(), count * BytesOf(element)},
+                                  LimitOf(timeout_ms));
 }
 
 }  // namespace

@@ -37,15 +37,14 @@ ProgramCollectives::ProgramCollectives(Clock* clock, ProgramSteps* steps, const 
 absl::Status ProgramCollectives::Run(const Operation& operation, absl::Span<uint8_t> values,
                                      absl::Duration limit) {
   if (values.size() > kMaxCollectiveBytes) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("expected at most ", kMaxCollectiveBytes, " bytes of values, got ",
-                     values.size(), ": larger tensors belong into tables"));
+    return absl::InvalidArgumentError(absl::StrCat("expected at most ", kMaxCollectiveBytes,
+                                                   " bytes of values, got ", values.size(),
+                                                   ": larger tensors belong into tables"));
   }
   const bool is_broadcast = operation.type == CollectiveType::kBroadcast;
   if (is_broadcast && operation.root.value() >= num_workers_) {
     return absl::InvalidArgumentError(absl::StrCat("root: expected a worker's rank below ",
-                                                   num_workers_, ", got ",
-                                                   operation.root.value()));
+                                                   num_workers_, ", got ", operation.root.value()));
   }
   if (operation.type == CollectiveType::kMean && operation.dtype == CollectiveDtype::kInt64) {
     return absl::InvalidArgumentError(

@@ -21,8 +21,6 @@ std::optional<int> LayerOfFirstDense(const std::vector<v1::TableSpec>& tables) {
   return static_cast<int>(first->layer());
 }
 
-absl::Status StatusOf(const ExchangeReply& reply) { return reply.status; }
-
 Payload PayloadOf(std::string bytes) {
   const auto owned = std::make_shared<std::string>(std::move(bytes));
   Payload payload{owned};
@@ -67,14 +65,15 @@ absl::Status ProgramWorkerState::Put(const std::string& name, absl::Span<const u
     // An encoding adds some bytes to each piece.
     constexpr size_t kOverhead = 32;
     if (size + kOverhead * (pieces_.size() + 1) > kMaxProgramStateBytes) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "state ", name, " has ", bytes.size(), " bytes, and all states of the worker ", size,
-          ": expected less than ", kMaxProgramStateBytes, " (64 MiB) together; what is as large "
-          "as the model belongs into tables"));
+      return absl::InvalidArgumentError(absl::StrCat("state ", name, " has ", bytes.size(),
+                                                     " bytes, and all states of the worker ", size,
+                                                     ": expected less than ", kMaxProgramStateBytes,
+                                                     " (64 MiB) together; what is as large "
+                                                     "as the model belongs into tables"));
     }
     is_first = pieces_.empty();
-    pieces_[name] = std::make_shared<const std::string>(
-        reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    pieces_[name] = std::make_shared<const std::string>(reinterpret_cast<const char*>(bytes.data()),
+                                                        bytes.size());
   }
   if (!is_first || !has_checkpoints_ || store == nullptr) return absl::OkStatus();
   // From now on checkpoints wait for the pieces.
@@ -100,7 +99,8 @@ absl::StatusOr<bool> ProgramWorkerState::AwaitDue(absl::Duration limit) {
   {
     MutexLock lock(&mu_);
     asks_ = true;
-    if (at_push_.has_value() || pieces_.empty()) return false;  // it is asked again in the next step
+    if (at_push_.has_value() || pieces_.empty())
+      return false;  // it is asked again in the next step
   }
   const absl::StatusOr<bool> has_arrived = store->WaitForLayerFor(*layer_, limit);
   if (!has_arrived.ok()) return steps_.Explain(steps_.Lose(has_arrived.status()), deadline);
@@ -154,7 +154,26 @@ void ProgramWorkerState::NoteStepEnd(ParameterStore& store) {
     if (due_ <= sent_) return;
     cut = sent_ = due_;
   }
-  store.SendProgramState(cut, PayloadOf(Encode(pieces)), StatusOf);
+  Send(cut, pieces, store);
+}
+
+// The last pieces follow the answer to those before. Otherwise they could arrive first, and would
+// be taken for these.
+void ProgramWorkerState::Send(uint64_t cut, const Pieces& pieces, ParameterStore& store) {
+  {
+    MutexLock lock(&mu_);
+    ++on_their_way_;
+  }
+  store.SendProgramState(cut, PayloadOf(Encode(pieces)),
+                         [this, &store](const ExchangeReply& reply) {
+                           std::optional<Pieces> last;
+                           {
+                             MutexLock lock(&mu_);
+                             if (--on_their_way_ == 0) last = std::exchange(last_, std::nullopt);
+                           }
+                           if (last.has_value()) Send(kFinalCut, *last, store);
+                           return reply.status;
+                         });
 }
 
 void ProgramWorkerState::NoteEnd(ParameterStore& store) {
@@ -163,8 +182,12 @@ void ProgramWorkerState::NoteEnd(ParameterStore& store) {
     MutexLock lock(&mu_);
     if (pieces_.empty() || !has_checkpoints_) return;
     pieces = pieces_;
+    if (on_their_way_ > 0) {
+      last_ = std::move(pieces);
+      return;
+    }
   }
-  store.SendProgramState(kFinalCut, PayloadOf(Encode(pieces)), StatusOf);
+  Send(kFinalCut, pieces, store);
 }
 
 }  // namespace capstan

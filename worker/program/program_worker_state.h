@@ -46,8 +46,8 @@ class ProgramWorkerState {
 
   // Before the first step. The pieces of the checkpoint stay until others are put in their place.
   void Begin(ParameterStore& store);
-  // Waits until the servers know that there are pieces. Before every push: a checkpoint that has the
-  // push must wait for them.
+  // Waits until the servers know that there are pieces. Before every push: a checkpoint that has
+  // the push must wait for them.
   absl::Status AwaitKnown(ParameterStore& store, absl::Time deadline);
   // A part of the open step is about to be pushed.
   void NotePush(size_t part, const ParameterStore& store);
@@ -60,6 +60,7 @@ class ProgramWorkerState {
   using Pieces = std::map<std::string, std::shared_ptr<const std::string>>;
 
   static std::string Encode(const Pieces& pieces);
+  void Send(uint64_t cut, const Pieces& pieces, ParameterStore& store);
 
   Clock& clock_;
   ProgramSteps& steps_;
@@ -75,6 +76,8 @@ class ProgramWorkerState {
   bool asks_ ABSL_GUARDED_BY(mu_) = false;              // AwaitDue was called
   uint64_t due_ ABSL_GUARDED_BY(mu_) = 0;               // the cut for which the pieces are
   uint64_t sent_ ABSL_GUARDED_BY(mu_) = 0;              // the latest cut for which they were sent
+  int on_their_way_ ABSL_GUARDED_BY(mu_) = 0;           // pieces whose answer has not come
+  std::optional<Pieces> last_ ABSL_GUARDED_BY(mu_);     // of the job's end, to be sent afterwards
 };
 
 }  // namespace capstan

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <deque>
 #include <memory>
 #include <string>
 #include <utility>
@@ -52,9 +53,20 @@ class CutSlice : public ParameterEndpoint {
       reply.values = Payload(absl::MakeConstSpan(value), nullptr);
       reply.cut = cut;
     }
+    if (holds && std::holds_alternative<WorkerState>(request.purpose)) {
+      held.emplace_back(std::move(done), std::move(reply));
+    } else {
+      done(std::move(reply));
+    }
+  }
+  void AnswerOne() {
+    auto [done, reply] = std::move(held.front());
+    held.pop_front();
     done(std::move(reply));
   }
 
+  bool holds = false;  // the answers to states
+  std::deque<std::pair<ReplyCallback, ExchangeReply>> held;
   uint64_t cut = 0;
   std::vector<std::pair<uint64_t, std::string>> sent;
 };
@@ -150,6 +162,43 @@ TEST_F(ProgramWorkerStateTest, WhoAsksPutsPiecesWhenTheyAreDue) {
   state_->NoteStepEnd(*store_);
   EXPECT_EQ(server_.sent.size(), 2u);
   EXPECT_TRUE(state_->AwaitDue(kAtOnce).value());
+}
+
+TEST_F(ProgramWorkerStateTest, TheServersKnowOfThePiecesBeforeAPush) {
+  server_.holds = true;
+  ASSERT_TRUE(Put("a", "0").ok());
+  EXPECT_TRUE(absl::IsDeadlineExceeded(state_->AwaitKnown(*store_, clock_.Now())));
+  server_.AnswerOne();
+  EXPECT_TRUE(state_->AwaitKnown(*store_, clock_.Now()).ok());
+  ASSERT_TRUE(Put("b", "0").ok());
+  EXPECT_TRUE(state_->AwaitKnown(*store_, clock_.Now()).ok());
+}
+
+TEST_F(ProgramWorkerStateTest, TheLastPiecesFollowTheAnswerToThoseBefore) {
+  ASSERT_TRUE(Put("a", "0").ok());
+  Push(0, /*cut=*/1);
+  state_->NoteStepEnd(*store_);
+  server_.holds = true;
+  ASSERT_TRUE(Put("a", "1").ok());
+  Push(1, /*cut=*/1);
+  state_->NoteStepEnd(*store_);
+  ASSERT_TRUE(Put("a", "2").ok());
+  state_->NoteEnd(*store_);
+  EXPECT_THAT(server_.sent.back(), Pair(1u, "a=1 "));
+  server_.AnswerOne();
+  EXPECT_THAT(server_.sent.back(), Pair(kFinalCut, "a=2 "));
+  server_.AnswerOne();
+  EXPECT_TRUE(store_->WaitForAll().ok());
+}
+
+TEST_F(ProgramWorkerStateTest, PiecesOfTheCheckpointStayUntilOthersArePut) {
+  store_->PullOwnState();
+  state_->Begin(*store_);
+  Push(0, /*cut=*/1);
+  state_->NoteStepEnd(*store_);
+  Push(1, /*cut=*/1);
+  state_->NoteStepEnd(*store_);
+  EXPECT_THAT(server_.sent, ElementsAre(Pair(1u, "a=restored ")));
 }
 
 TEST_F(ProgramWorkerStateTest, PiecesOfTheCheckpointComeBack) {

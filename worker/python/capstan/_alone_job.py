@@ -15,6 +15,7 @@ from capstan._job import _expect_whole, _number
 
 START = "\"capstan run --worker_command='python train.py'\""
 _MAX_BYTES = 1 << 20  # of a collective operation
+_MAX_STATE_BYTES = 64 << 20
 _NOT_KNOWN = float("nan")
 
 
@@ -73,6 +74,19 @@ class AloneJob(Collectives):
                  if math.isfinite(value)]
         if parts:
             print(f"capstan: test {', '.join(parts)}", file=sys.stderr, flush=True)
+
+    # There are no checkpoints.
+
+    def worker_state(self, name: str) -> None:
+        return None
+
+    def put_worker_state(self, name: str, data: bytes) -> None:
+        if len(data) >= _MAX_STATE_BYTES:
+            raise InvalidArgument(f"state {name} has {len(data)} bytes: expected less than "
+                                  f"{_MAX_STATE_BYTES} (64 MiB)")
+
+    def worker_state_is_due(self) -> bool:
+        return False
 
     def _combine(self, operation: int, part: Part) -> None:
         _expect_small(part)

@@ -11,6 +11,7 @@ import torch
 from capstan._alone_job import START, AloneJob, expect_progress
 from capstan._errors import InvalidArgument
 from capstan._torch_carriers import plain
+from capstan._torch_checkpoint import CheckpointStates
 from capstan._torch_embedding_bag import EmbeddingBag
 from capstan._torch_hooks import after_gradient
 from capstan._torch_optimizers import (expect_unchanged, fixed_settings, give_to_servers,
@@ -43,6 +44,7 @@ class AloneTrainer:
         self._group_sizes = group_sizes(optimizer)
         self._settings = [fixed_settings(group) for group in optimizer.param_groups]
         self.job = AloneJob()
+        self.states = CheckpointStates(self.job, model, optimizer)
         self.is_over = False  # finish has returned
         has_scaler = grad_scaler is not None and grad_scaler.is_enabled()
         self._scaler = Scaler(self.job, grad_scaler) if has_scaler else None
@@ -94,6 +96,7 @@ class AloneTrainer:
             with self._float_copies.in_place():
                 self._own_step()
         self.job.end_step()
+        self.states.note_step()
         self._begin_step()
         self._optimizer._step_count = self.job.step  # type: ignore[attr-defined]
 

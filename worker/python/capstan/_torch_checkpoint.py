@@ -7,12 +7,11 @@ import random
 import sys
 import warnings
 import zlib
-from typing import Any, Iterator, Optional
+from typing import Any, Iterator, Optional, Protocol
 
 import torch
 
 from capstan._errors import InvalidArgument
-from capstan._job import Job
 from capstan._torch_optimizers import learning_rate
 from capstan._torch_shared_state import bits_of, view_of
 
@@ -20,11 +19,21 @@ _BUFFERS = "capstan.buffers"
 _RATES = "capstan.learning_rates"
 
 
+class StateKeeper(Protocol):
+    """The job, as far as it keeps the worker's state."""
+
+    def worker_state(self, name: str) -> Optional[bytes]: ...
+
+    def put_worker_state(self, name: str, data: bytes) -> None: ...
+
+    def worker_state_is_due(self) -> bool: ...
+
+
 class CheckpointStates:
     """The named objects of ct.checkpoint_state. A checkpoint that was cut before a step has them as
     they are when the step's first forward with gradients begins."""
 
-    def __init__(self, job: Job, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    def __init__(self, job: StateKeeper, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
         self._job = job
         self._objects: dict[str, Any] = {}
         self._rates = LearningRates(optimizer)

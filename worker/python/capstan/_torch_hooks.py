@@ -68,7 +68,8 @@ class BeforeLoad(Hook):
 
 
 def on_gradient(trainer: HookOwner, parameter: Parameter) -> tuple[Any, object]:
-    """Sends the parameter's gradient whenever backward has made it. As _after_gradient."""
+    """Sends the parameter's gradient whenever backward has made it. Returns what after_gradient
+    does."""
     reference = weakref.ref(trainer)
 
     def send(*unused: object) -> None:
@@ -85,10 +86,10 @@ def on_gradient(trainer: HookOwner, parameter: Parameter) -> tuple[Any, object]:
         if alive._syncs and not alive._defers:
             alive._send(parameter)
 
-    return _after_gradient(parameter.tensor, send)
+    return after_gradient(parameter.tensor, send)
 
 
-def _after_gradient(tensor: Any, call: Callable[..., None]) -> tuple[Any, object]:
+def after_gradient(tensor: Any, call: Callable[..., None]) -> tuple[Any, object]:
     """Calls it whenever backward has added to the tensor's gradient. Returns the hook, and what has to
     live as long."""
     if hasattr(tensor, "register_post_accumulate_grad_hook"):
