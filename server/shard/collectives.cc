@@ -18,6 +18,12 @@ namespace {
 // Of results for workers that do an open step again.
 constexpr size_t kMostKeptBytes = size_t{16} << 20;
 
+// With what a result takes beside its bytes.
+size_t BytesOf(const Payload& result) {
+  constexpr size_t kOverhead = 256;
+  return result.size_bytes() + kOverhead;
+}
+
 bool Combines(CollectiveType type) {
   return CollectiveType::kSum <= type && type <= CollectiveType::kMax;
 }
@@ -181,7 +187,14 @@ void Collectives::SetWorkers(absl::Span<const ShardWorker> workers, ReleasedRepl
 
 void Collectives::Exchange(WorkerId worker, Collective&& part,
                            ParameterEndpoint::ReplyCallback done, ReleasedReplies* released) {
-  Place& place = places_.at(worker);
+  const auto found = places_.find(worker);
+  if (found == places_.end()) {
+    released->emplace_back(std::move(done),
+                           ErrorReply(absl::UnavailableError(absl::StrCat(
+                               "this server has not heard of worker ", worker.value(), " yet"))));
+    return;
+  }
+  Place& place = found->second;
   const Name name = NameOf(part);
   const Name latest = NameOf(place.latest);
   const auto refuse = [&](absl::Status status) {
@@ -206,6 +219,13 @@ void Collectives::Exchange(WorkerId worker, Collective&& part,
   if (place.is_joined && part.type != CollectiveType::kJoin) {
     return refuse(absl::InvalidArgumentError(absl::StrCat(
         "expected no ", Describe(part), " of worker ", worker.value(), " before all have joined")));
+  }
+  if (place.is_open) {
+    Answer(place,
+           absl::FailedPreconditionError(absl::StrCat("worker ", worker.value(),
+                                                      " has gone on without the result of ",
+                                                      WhichOf(place.latest))),
+           Payload(), released);
   }
   place.values.resize(part.values.size_bytes());
   part.values.CopyTo(absl::MakeSpan(place.values));
@@ -286,6 +306,14 @@ void Collectives::Advance(ReleasedReplies* released) {
 
 absl::Status Collectives::CheckAgree(WorkerId first) const {
   const Collective& awaited = places_.at(first).latest;
+  if (awaited.type == CollectiveType::kBroadcast) {
+    const auto root = places_.find(awaited.root);
+    if (root == places_.end() || !TakesPart(root->second, awaited.step)) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "worker ", first.value(), " calls ", Describe(awaited), " as ", WhichOf(awaited),
+          ", but that worker takes no part: it has joined, has left, or enters later"));
+    }
+  }
   for (const auto& [worker, place] : places_) {
     const Collective& latest = place.latest;
     if (!TakesPart(place, awaited.step) || place.is_new || NameOf(latest) < NameOf(awaited)) {
@@ -300,7 +328,11 @@ absl::Status Collectives::CheckAgree(WorkerId first) const {
     return absl::InvalidArgumentError(absl::StrCat(
         "expected the same collective operations of all workers in the same order, but worker ",
         first.value(), " calls ", Describe(awaited), " as ", WhichOf(awaited), ", and worker ",
-        worker.value(), " ", other));
+        worker.value(), " ", other,
+        awaited.step == incomplete_
+            ? ". The results of this step are too large to be kept (16 MiB), so no worker can take "
+              "another one's place in it"
+            : ""));
   }
   return absl::OkStatus();
 }
@@ -332,8 +364,12 @@ Payload Collectives::Combine(const Name& name) const {
 }
 
 void Collectives::Keep(const Collective& operation, const Payload& result) {
-  if (done_bytes_ + result.size_bytes() > kMostKeptBytes) return;
-  done_bytes_ += result.size_bytes();
+  const size_t bytes = BytesOf(result);
+  if (done_bytes_ + bytes > kMostKeptBytes) {
+    incomplete_ = operation.step;
+    return;
+  }
+  done_bytes_ += bytes;
   done_[NameOf(operation)] = {operation, result};
 }
 
@@ -341,7 +377,7 @@ void Collectives::DropDone() {
   Step open = kLargestStep;
   for (const auto& [worker, place] : places_) open = std::min(open, place.next_step);
   while (!done_.empty() && done_.begin()->first.first < open) {
-    done_bytes_ -= done_.begin()->second.result.size_bytes();
+    done_bytes_ -= BytesOf(done_.begin()->second.result);
     done_.erase(done_.begin());
   }
 }
@@ -355,8 +391,20 @@ bool Collectives::HaveAllJoined() const {
 }
 
 void Collectives::AdvanceJoins(ReleasedReplies* released) {
+  const auto ended = absl::c_find_if(places_, [](const auto& entry) {
+    const Collective& latest = entry.second.latest;
+    return latest.type == CollectiveType::kEndOfStep && latest.step == kLargestStep;
+  });
   for (auto& [worker, place] : places_) {
     if (!place.is_joined || !place.is_open) continue;
+    if (ended != places_.end()) {
+      Answer(place,
+             absl::InvalidArgumentError(absl::StrCat(
+                 "worker ", worker.value(), " has joined, but worker ", ended->first.value(),
+                 " has done all its steps without a join; call it in all workers")),
+             Payload(), released);
+      continue;
+    }
     const Step step = place.latest.step;
     const bool is_done_elsewhere = absl::c_any_of(places_, [step, id = worker](const auto& entry) {
       return entry.first != id && entry.second.next_step > step;

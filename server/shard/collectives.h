@@ -94,6 +94,7 @@ class Collectives {
   std::map<WorkerId, Place> places_;
   std::map<Name, Done> done_;  // of open steps
   size_t done_bytes_ = 0;
+  Step incomplete_{-1};  // the latest step that has results too large for done_
 
   bool has_joined_ = false;  // one of them at least
 };

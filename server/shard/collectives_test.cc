@@ -332,6 +332,58 @@ TEST_F(CollectivesTest, AJoinDoesNotEndBeforeAPushThatIsOnItsWay) {
   EXPECT_THAT(ResultOf<int64_t>(0), ElementsAre(1));
 }
 
+TEST_F(CollectivesTest, AJoinWhoseOthersEndWithoutOneIsRefused) {
+  for (const bool is_first : {true, false}) {
+    SetWorkers(2, /*incarnation=*/is_first ? 5 : 6);
+    if (is_first) Send(1, Part(4, 0, CollectiveType::kJoin));
+    Send(0, Part(kLargestStep.value(), kLast, CollectiveType::kEndOfStep));
+    if (!is_first) Send(1, Part(4, 0, CollectiveType::kJoin));
+    EXPECT_THAT(std::string(StatusOf(1).message()),
+                HasSubstr("worker 1 has joined, but worker 0 has done all its steps"));
+  }
+}
+
+TEST_F(CollectivesTest, ABroadcastNeedsItsRoot) {
+  SetWorkers(3);
+  Send(0, Part(4, 0, CollectiveType::kJoin));
+  for (const uint32_t root : {0, 7}) {
+    Collective part = Doubles(4, root, CollectiveType::kBroadcast, {1});
+    part.root = WorkerId(root);
+    part.values.Clear();
+    Send(1, part);
+    EXPECT_THAT(std::string(StatusOf(1).message()), HasSubstr("that worker takes no part"));
+  }
+}
+
+TEST_F(CollectivesTest, AnOpenPartIsAnsweredWhenItsWorkerGoesOn) {
+  SetWorkers(2);
+  int answers = 0;
+  ReleasedReplies released;
+  collectives_.Exchange(
+      WorkerId(0), Doubles(0, 0, CollectiveType::kSum, {1}),
+      [&answers](const ExchangeReply& reply) {
+        EXPECT_TRUE(absl::IsFailedPrecondition(reply.status)) << reply.status;
+        ++answers;
+      },
+      &released);
+  Run(released);
+  Send(0, Doubles(0, 1, CollectiveType::kSum, {1}));
+  EXPECT_EQ(answers, 1);
+}
+
+TEST_F(CollectivesTest, ManyResultsOfAStepAreNotAllKept) {
+  SetWorkers(1);
+  for (uint64_t number = 0; number < (uint64_t{1} << 17); ++number) {
+    Send(0, Part(3, number, CollectiveType::kBarrier));
+    ASSERT_TRUE(StatusOf(0).ok());
+  }
+  SetWorkers(2);
+  Send(1, Part(3, 0, CollectiveType::kBarrier));
+  EXPECT_TRUE(StatusOf(1).ok()) << "the first ones are kept: " << StatusOf(1);
+  Send(1, Part(3, (uint64_t{1} << 17) - 2, CollectiveType::kBarrier));
+  EXPECT_THAT(std::string(StatusOf(1).message()), HasSubstr("too large to be kept"));
+}
+
 TEST_F(CollectivesTest, WrongPartsAreRefused) {
   SetWorkers(1);
   const auto refused = [this](Collective part) {

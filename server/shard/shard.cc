@@ -101,7 +101,7 @@ void Shard::DispatchLocked(ExchangeRequest&& request, Slice& slice,
     }
     released->emplace_back(
         std::move(done),
-        ErrorReply(absl::UnimplementedError("operations of all workers need the consistency bsp")));
+        ErrorReply(absl::UnimplementedError("operations of all workers need --consistency=bsp")));
     return;
   }
   const bool is_first = request.slice == kCollectiveSlice && PushOf(request) != nullptr;

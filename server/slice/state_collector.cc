@@ -50,6 +50,7 @@ void StateCollector::BeginCut(absl::Span<const StepVector::Entry> workers, uint6
 
 void StateCollector::GiveUpCut() {
   awaited_.clear();
+  late_.clear();
   collected_.clear();
   lost_.clear();
 }
@@ -100,8 +101,13 @@ absl::Status StateCollector::Keep(WorkerId worker, uint64_t cut, const Payload& 
     final_[worker] = kept;
     restored_.erase(worker);
   }
-  if (is_awaited) collected_[worker] = kept;
-  if (is_awaited) awaited_.erase(worker);
+  if (is_awaited && cut == kFinalCut && late_.count(worker) > 0) {
+    // A program that did not answer in time: its last state is not that of the cut.
+    GiveUpAwaiting(worker);
+  } else if (is_awaited) {
+    collected_[worker] = kept;
+    awaited_.erase(worker);
+  }
   return absl::OkStatus();
 }
 

@@ -66,6 +66,7 @@ class StateCollector {
   void RemoveWorker(WorkerId worker);
   void NotePush(WorkerId worker) {
     if (!restored_.empty()) restored_.erase(worker);
+    if (has_programs() && awaited_.count(worker) > 0) late_.insert(worker);
   }
 
  private:
@@ -86,6 +87,7 @@ class StateCollector {
   uint64_t cut_ = 0;
   std::set<WorkerId> expected_;            // of Expect
   std::set<WorkerId> awaited_;             // for the latest cut
+  std::set<WorkerId> late_;                // of them, those of programs that have pushed since
   std::map<WorkerId, Payload> collected_;  // for the latest cut
   std::vector<WorkerId> lost_;             // awaited for the latest cut, until they were lost
   std::map<WorkerId, Payload> final_;      // of workers that have done all their steps

@@ -191,6 +191,22 @@ TEST(StatesOfProgramsTest, StatesAreBytesOfWorkersThatHaveSaidSo) {
   EXPECT_TRUE(states.is_complete());
 }
 
+TEST(StatesOfProgramsTest, ALastStateIsNotThatOfACutBeforeTheLastPush) {
+  for (const bool has_pushed : {false, true}) {
+    StateCollector states = StateCollector::OfPrograms();
+    states.Expect(WorkerId(1));
+    states.BeginCut(kWorkers);
+    if (has_pushed) states.NotePush(WorkerId(1));
+    ASSERT_TRUE(states.Keep(WorkerId(1), kFinalCut, Bytes("the end")).ok());
+    EXPECT_TRUE(states.is_complete());
+    std::vector<SliceSnapshot::OwnState> kept;
+    std::vector<WorkerId> lost;
+    states.TakeCut(kept, lost);
+    EXPECT_EQ(kept.size(), has_pushed ? 0u : 1u);
+    EXPECT_EQ(lost.size(), has_pushed ? 1u : 0u) << "nobody may use this cut";
+  }
+}
+
 TEST(StatesOfProgramsTest, OneThatIsTooLongIsRefused) {
   StateCollector states = StateCollector::OfPrograms();
   states.Expect(WorkerId(0));

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <string>
 #include <thread>
@@ -150,6 +151,20 @@ ClusterResult RunRankedCluster(const v1::JobSpec& job, ClusterTransport& transpo
     options.prepare = prepare(worker);
   };
   return Run(job, transport, clock, faults, prepare_ranked, /*on_start=*/nullptr);
+}
+
+std::string FirstCheckpoint(const std::string& dir) {
+  std::string first;
+  int64_t first_step = std::numeric_limits<int64_t>::max();
+  for (const auto& entry : std::filesystem::directory_iterator(dir)) {
+    if (!entry.is_directory()) continue;
+    const auto manifest = ReadManifest(entry.path());
+    if (!manifest.ok() || manifest->step() >= first_step) continue;
+    first_step = manifest->step();
+    first = entry.path();
+  }
+  LOG_IF(FATAL, first.empty()) << "no checkpoint in " << dir;
+  return first;
 }
 
 std::string CheckpointOfStep(const std::string& dir, int64_t step) {

@@ -47,6 +47,8 @@ ClusterResult RunRankedCluster(const v1::JobSpec& job, ClusterTransport& transpo
 
 // The path of the checkpoint of this step in the folder `dir`. Ends the process if there is none.
 std::string CheckpointOfStep(const std::string& dir, int64_t step);
+// The folder of the complete checkpoint with the smallest step; there must be one.
+std::string FirstCheckpoint(const std::string& dir);
 
 }  // namespace capstan
 

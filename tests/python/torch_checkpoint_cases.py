@@ -66,7 +66,7 @@ def _result(model: nn.Module, scheduler: Any, seen: list[float], loss: float) ->
 
 
 def trains(job: Job, rank: int, path: str, loader: str, restored_from: int, accumulates: int = 1,
-           has_scaler: bool = False) -> None:
+           has_scaler: bool = False, kind: str = "plain") -> None:
     """With BatchNorm, dropout, a scheduler and noisy samples. A life that goes on ends with the bits
     of the first one, which leaves its own in the file."""
     torch.manual_seed(rank + (1000 if restored_from else 0))
@@ -76,6 +76,11 @@ def trains(job: Job, rank: int, path: str, loader: str, restored_from: int, accu
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 3, 0.7)
     scaler = torch.amp.GradScaler("cpu", init_scale=2.0, growth_interval=4) if has_scaler else None
     trainer = ct.Trainer(model, optimizer, job, grad_scaler=scaler)
+    compute: Any = model
+    if kind == "compiled":
+        compute = torch.compile(model, backend="eager")
+    if kind == "evaluating":  # as with a frozen BatchNorm
+        model.eval()
     batches = ct.Batches(_loader(loader, rank))
     trainer.states.add("scheduler", scheduler)
     trainer.states.add("batches", batches)
@@ -87,7 +92,7 @@ def trains(job: Job, rank: int, path: str, loader: str, restored_from: int, accu
         for x, y in batches:
             parts += 1
             x, y = x.to(DEVICE), y.to(DEVICE)
-            loss = functional.cross_entropy(model(x + 0.01 * torch.randn_like(x)), y)
+            loss = functional.cross_entropy(compute(x + 0.01 * torch.randn_like(x)), y)
             scaled = loss if scaler is None else scaler.scale(loss)
             if parts % accumulates:
                 with trainer.no_sync():
@@ -103,8 +108,11 @@ def trains(job: Job, rank: int, path: str, loader: str, restored_from: int, accu
                 break
         model.eval()
         model(torch.ones(2, 6, device=DEVICE))  # a validation between
-        model.train()
+        model.train(kind != "evaluating")
     result = _result(model, scheduler, seen, float(loss))
+    if kind == "compiled":  # its buffers are those of the step's end
+        result["model"] = {name: one for name, one in result["model"].items()
+                           if "running" not in name and "tracked" not in name}
     if scaler is not None:
         result["scale"] = scaler.get_scale()
     if restored_from == 0:

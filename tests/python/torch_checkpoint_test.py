@@ -7,6 +7,7 @@ import re
 import tempfile
 import unittest
 
+import torch
 import torch_checkpoint_cases
 from harness import Workers
 
@@ -43,6 +44,13 @@ class TorchCheckpointTest(unittest.TestCase):
         for loader in ("shuffled", "distributed", "generator", "ahead"):
             with self.subTest(loader):
                 self._expect_same_bits(loader, loader=loader)
+
+    def test_models_whose_forward_is_not_seen_have_checkpoints(self) -> None:
+        self._expect_same_bits("evaluating", loader="shuffled", kind="evaluating")
+
+    @unittest.skipIf(not hasattr(torch, "compile"), "this torch compiles nothing")
+    def test_compiled_models_have_checkpoints(self) -> None:
+        self._expect_same_bits("compiled", loader="shuffled", kind="compiled")
 
     def test_batches_of_steps_that_had_not_ended_are_given_again(self) -> None:
         self._expect_same_bits("parts", loader="shuffled", accumulates=2)

@@ -13,7 +13,8 @@ from capstan import Job
 from expectations import expect, expect_raises
 from torch_models import DEVICE, STEPS, Mlp, expect_equal, joined_batch, part_of, seeded
 
-BATCHES = [7, 11]  # of each worker, where they differ
+# Of each worker, where they differ, in each epoch.
+BATCHES = [[7, 11], [0, 2], [3, 1]]
 
 
 def _attached(job: Job) -> tuple[ct.Trainer, Mlp]:
@@ -108,27 +109,43 @@ def differs(job: Job, rank: int, how: str) -> None:
 def joins(job: Job, rank: int, reduces_losses: bool) -> None:
     """One worker has fewer batches: as one process in which it has zeros for gradients."""
     trainer, model = _attached(job)
-    for epoch in range(2):
+    steps = 0
+    for epoch, batches in enumerate(BATCHES):
         with trainer.join():
-            for batch in range(BATCHES[rank]):
+            for batch in range(batches[rank]):
                 _step(trainer, model, rank, 20 * epoch + batch)
                 if reduces_losses:
                     took_part = job.all_reduce(1, "sum")
-                    expect(took_part == sum(batch < one for one in BATCHES), f"{took_part}")
-        expect(job.step == max(BATCHES) * (epoch + 1), f"step {job.step}")
+                    expect(took_part == sum(batch < one for one in batches), f"{took_part}")
+        steps += max(batches)
+        expect(job.step == steps, f"step {job.step}")
         expect(job.all_reduce(rank, "sum") == 1, "all take part again")
     expected = seeded(Mlp)
     optimizer = torch.optim.SGD(expected.parameters(), lr=0.1, momentum=0.9)
-    for epoch in range(2):
-        for batch in range(max(BATCHES)):
+    for epoch, batches in enumerate(BATCHES):
+        for batch in range(max(batches)):
             optimizer.zero_grad()
             for one in range(2):
-                if batch < BATCHES[one]:
+                if batch < batches[one]:
                     (expected.loss(part_of(joined_batch(20 * epoch + batch), one)) / 2).backward()
             optimizer.step()
     trainer.wait()
     expect_equal(model, expected, tolerance=1e-5)
     trainer.finish()
+
+
+def joins_alone(job: Job, rank: int) -> None:
+    """Rank 0 forgets to join. Both hear of it."""
+    trainer, model = _attached(job)
+
+    def run() -> None:
+        _step(trainer, model, rank, 0)
+        if rank == 1:
+            with trainer.join():
+                pass
+        trainer.finish()
+
+    expect_raises(capstan.JobFailed, "worker 1 has joined, but worker 0 has done all its steps", run)
 
 
 def stops_early(job: Job, rank: int) -> None:
@@ -146,10 +163,10 @@ def joins_with_arrays(job: Job, rank: int) -> None:
     table = job.table("w", [0.0], optimizer=capstan.SGD(lr=1.0))
     job.start()
     with job.join():
-        for _ in range(BATCHES[rank]):
+        for _ in range(BATCHES[0][rank]):
             table.push_pull(numpy.array([-1.0], dtype=numpy.float32))
             job.end_step()
-    expect(table.values[0] == sum(BATCHES) / 2, f"{table.values}")
+    expect(table.values[0] == sum(BATCHES[0]) / 2, f"{table.values}")
     expect_raises(ValueError, "in the loop", lambda: _raise_in(job))
     job.finish()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import unittest
 
 from harness import Workers
@@ -29,6 +30,13 @@ class TorchTogetherTest(unittest.TestCase):
             with self.subTest(how):
                 summary = self.workers.run("differs", how=how)
                 self.assertIn("worker 0 calls the mean of 2 float32", summary["reason"])
+        # The others then wait in another place: for what a checkpoint needs.
+        with tempfile.TemporaryDirectory() as folder:
+            summary = self.workers.run("differs", f"--checkpoint_dir={folder}/kept",
+                                       "--checkpoint_steps=100", "--steps=9", how="leaves it out")
+            self.assertIn("worker 1 has ended step 1", summary["reason"])
+        summary = self.workers.run("joins_alone")
+        self.assertIn("worker 1 has joined, but worker 0", summary["reason"])
 
     def test_workers_may_have_different_numbers_of_batches(self) -> None:
         for reduces_losses in (False, True):

@@ -83,8 +83,12 @@ class ParameterStore {
   // Pulls the own state in the checkpoint from which the job goes on, and the program's; WaitForAll
   // waits for it. Only before everything else. Without own state it does nothing.
   void PullOwnState();
-  // What the checkpoint has of the program, once it was pulled.
-  const Payload& restored_program_state() const { return restored_program_state_; }
+  // What the checkpoint has of the program, once it was pulled; only one call gets it.
+  Payload TakeRestoredProgramState() {
+    Payload taken = restored_program_state_;
+    restored_program_state_.Clear();
+    return taken;
+  }
   // The latest cut that waits for the program's state, of those that replies have told.
   uint64_t program_cut() const { return program_cut_; }
   // Sends the program's state for this cut, as WorkerState says. `take` as in Send.

@@ -123,7 +123,8 @@ absl::StatusOr<std::shared_ptr<ProgramCollectives::Sent>> ProgramCollectives::Se
   {
     MutexLock lock(&mu_);
     if (under_way_ != nullptr) {
-      if (IsSame(under_way_->part, part)) return under_way_;
+      const bool is_of_step = under_way_->part.step == steps_.current();
+      if (is_of_step && IsSame(under_way_->part, part)) return under_way_;
       return absl::FailedPreconditionError(
           "another operation of all workers is under way; call it again to go on waiting");
     }

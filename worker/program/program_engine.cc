@@ -10,9 +10,6 @@
 namespace capstan {
 namespace {
 
-// How often a wait looks whether it has become a long one.
-constexpr absl::Duration kLookInterval = absl::Seconds(1);
-
 int LayerCount(const std::vector<v1::TableSpec>& tables) {
   int count = 0;
   for (const v1::TableSpec& table : tables) {
@@ -33,7 +30,10 @@ ProgramEngine::ProgramEngine(Options options)
       worker_state_(options_.clock, &steps_, &options_.tables,
                     !options_.job.checkpoint().dir().empty()),
       collectives_(options_.clock, &steps_, options_.job),
-      loaded_(std::move(options_.loaded)) {}
+      loaded_(std::move(options_.loaded)) {
+  steps_.OnLongWait(
+      [this](ParameterStore& store) { collectives_.NoteWaiting(steps_.current(), store); });
+}
 
 absl::Status ProgramEngine::CheckLayer(int layer) const {
   if (layer >= 0 && layer < layer_count_) return absl::OkStatus();
@@ -64,15 +64,8 @@ absl::Status ProgramEngine::WaitUntil(int layer, absl::Time deadline) {
   RETURN_IF_ERROR(CheckLayer(layer));
   ASSIGN_OR_RETURN(const ProgramSteps::StoreLease store, steps_.LeaseStore());
   if (store == nullptr) return absl::OkStatus();  // All steps are done, and answered.
-  while (true) {
-    const absl::Duration rest = deadline - options_.clock->Now();
-    const absl::StatusOr<bool> has_arrived =
-        store->WaitForLayerFor(layer, std::min(rest, kLookInterval));
-    if (!has_arrived.ok()) return steps_.Lose(has_arrived.status());
-    if (*has_arrived) return absl::OkStatus();
-    collectives_.NoteWaiting(steps_.current(), *store);
-    if (rest <= kLookInterval) return absl::DeadlineExceededError("values are on their way");
-  }
+  return steps_.WaitIn(*store, deadline, "values are on their way",
+                       [&](absl::Duration limit) { return store->WaitForLayerFor(layer, limit); });
 }
 
 absl::Status ProgramEngine::Push(int layer, absl::Duration limit) {
@@ -162,8 +155,8 @@ void ProgramEngine::BeginTraining(Step first_step, bool sets_initial_values,
   // may load more.
   absl::Status status =
       optimizer_state_.Begin(first_step, sets_initial_values, std::exchange(loaded_, {}), store);
-  steps_.BeginTraining(first_step, store);
   worker_state_.Begin(store);
+  steps_.BeginTraining(first_step, store);
   if (!status.ok()) return steps_.Fail(std::move(status));
   for (uint32_t id = 0; sets_initial_values && id < options_.tables.size(); ++id) {
     if (!options_.tables[id].initial_from_worker()) continue;

@@ -179,9 +179,8 @@ absl::Status ProgramOptimizerState::CheckIsFirstStep() const {
 }
 
 absl::Status ProgramOptimizerState::WaitFor(int layer, ParameterStore& store, absl::Time deadline) {
-  const absl::StatusOr<bool> is_free = store.WaitForLayerFor(layer, deadline - clock_.Now());
-  if (!is_free.ok()) return steps_.Lose(is_free.status());
-  return *is_free ? absl::OkStatus() : absl::DeadlineExceededError("values are on their way");
+  return steps_.WaitIn(store, deadline, "values are on their way",
+                       [&](absl::Duration limit) { return store.WaitForLayerFor(layer, limit); });
 }
 
 }  // namespace capstan

@@ -31,9 +31,8 @@ absl::Status ProgramRows::Use(TableId table, absl::Time deadline,
   ASSIGN_OR_RETURN(const ProgramSteps::StoreLease store, steps_->LeaseStore());
   if (store == nullptr) return absl::FailedPreconditionError("all steps are done");
   RowStore& rows = *store->rows();
-  const absl::StatusOr<bool> is_free = rows.WaitFor(table, deadline - clock_->Now());
-  if (!is_free.ok()) return steps_->Lose(is_free.status());
-  if (!*is_free) return absl::DeadlineExceededError("rows are on their way");
+  RETURN_IF_ERROR(steps_->WaitIn(*store, deadline, "rows are on their way",
+                                 [&](absl::Duration limit) { return rows.WaitFor(table, limit); }));
   // An exception may have left exchanges that nobody sends any more.
   absl::Cleanup fail = [&] {
     if (!rows.WaitFor(table, absl::ZeroDuration()).value_or(true)) steps_->FailHalfSent();

@@ -12,6 +12,9 @@ namespace {
 // After a failed exchange: how long the program's calls wait for the job's own reason.
 constexpr absl::Duration kReasonPatience = absl::Seconds(5);
 
+// How often a wait looks whether it has become a long one.
+constexpr absl::Duration kLookInterval = absl::Seconds(1);
+
 // What the program hears of it.
 absl::Status AsAborted(const absl::Status& status) {
   return status.ok() ? status : absl::AbortedError(status.message());
@@ -94,6 +97,19 @@ absl::StatusOr<ProgramSteps::StoreLease> ProgramSteps::LeaseStore() {
   MutexLock lock(&mu_);
   RETURN_IF_ERROR(CheckTrainsLocked());
   return LeaseStoreLocked();
+}
+
+absl::Status ProgramSteps::WaitIn(
+    ParameterStore& store, absl::Time deadline, const char* text,
+    absl::FunctionRef<absl::StatusOr<bool>(absl::Duration limit)> wait) {
+  while (true) {
+    const absl::Duration rest = deadline - clock_->Now();
+    const absl::StatusOr<bool> is_done = wait(std::min(rest, kLookInterval));
+    if (!is_done.ok()) return Lose(is_done.status());
+    if (*is_done) return absl::OkStatus();
+    on_long_wait_(store);
+    if (rest <= kLookInterval) return absl::DeadlineExceededError(text);
+  }
 }
 
 absl::Status ProgramSteps::TakeStoreBackLocked() {
@@ -207,9 +223,11 @@ absl::Status ProgramSteps::End() {
     return absl::FailedPreconditionError("has done no step; give every worker at least one batch");
   }
   if (next_ < Step(announced_steps_)) {
-    return absl::FailedPreconditionError(absl::StrCat("has done ", next_.value(), " of the ",
-                                                      announced_steps_,
-                                                      " steps that it had announced; do the rest"));
+    return absl::FailedPreconditionError(
+        absl::StrCat("has done ", next_.value(), " of the ", announced_steps_,
+                     " steps that it had announced; do the rest: a "
+                     "job that knows its steps, as one with "
+                     "checkpoints, cannot end earlier"));
   }
   ends_ = true;
   changed_.NotifyAll();

@@ -3,12 +3,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -68,6 +71,16 @@ class ProgramSteps {
   void FinishEndOfStep();
   // All parts of the open step are pushed.
   absl::Status CloseStep(double loss, size_t samples);
+
+  // Calls `wait`, which waits for something in the store for a time at most, until it is true or
+  // fails, or the deadline has passed (DEADLINE_EXCEEDED with `text`). An error fails the worker,
+  // as Lose. If it takes long, OnLongWait's call hears of it, again and again.
+  absl::Status WaitIn(ParameterStore& store, absl::Time deadline, const char* text,
+                      absl::FunctionRef<absl::StatusOr<bool>(absl::Duration limit)> wait);
+  // Only before the training.
+  void OnLongWait(std::function<void(ParameterStore& store)> call) {
+    on_long_wait_ = std::move(call);
+  }
 
   // The store, while the worker trains. FAILED_PRECONDITION before the training.
   absl::StatusOr<StoreLease> LeaseStore();
@@ -144,6 +157,7 @@ class ProgramSteps {
   absl::Status TakeStoreBackLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   Clock* const clock_;
+  std::function<void(ParameterStore& store)> on_long_wait_ = [](ParameterStore&) {};
   const int64_t announced_steps_;
   // Made while there is memory for it.
   const absl::Status half_sent_ = absl::ResourceExhaustedError(

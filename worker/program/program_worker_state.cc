@@ -71,13 +71,13 @@ absl::Status ProgramWorkerState::Put(const std::string& name, absl::Span<const u
                                                      " (64 MiB) together; what is as large "
                                                      "as the model belongs into tables"));
     }
-    is_first = pieces_.empty();
+    is_first = pieces_.empty() && has_checkpoints_ && store != nullptr;
+    is_announcing_ = is_announcing_ || is_first;
     pieces_[name] = std::make_shared<const std::string>(reinterpret_cast<const char*>(bytes.data()),
                                                         bytes.size());
   }
-  if (!is_first || !has_checkpoints_ || store == nullptr) return absl::OkStatus();
+  if (!is_first) return absl::OkStatus();
   // From now on checkpoints wait for the pieces.
-  is_announcing_ = true;
   store->SendProgramState(/*cut=*/0, Payload(), [this](const ExchangeReply& reply) {
     is_announcing_ = false;
     return reply.status;
@@ -102,16 +102,17 @@ absl::StatusOr<bool> ProgramWorkerState::AwaitDue(absl::Duration limit) {
     if (at_push_.has_value() || pieces_.empty())
       return false;  // it is asked again in the next step
   }
-  const absl::StatusOr<bool> has_arrived = store->WaitForLayerFor(*layer_, limit);
-  if (!has_arrived.ok()) return steps_.Explain(steps_.Lose(has_arrived.status()), deadline);
-  if (!*has_arrived) return absl::DeadlineExceededError("values are on their way");
+  const absl::Status waited =
+      steps_.WaitIn(*store, deadline, "values are on their way",
+                    [&](absl::Duration rest) { return store->WaitForLayerFor(*layer_, rest); });
+  if (!waited.ok()) return steps_.Explain(waited, deadline);
   MutexLock lock(&mu_);
   due_ = store->program_cut();
   return due_ > sent_;
 }
 
 void ProgramWorkerState::Begin(ParameterStore& store) {
-  const Payload restored = store.restored_program_state();
+  const Payload restored = store.TakeRestoredProgramState();
   if (restored.empty()) return;
   std::string bytes(restored.size_bytes(), '\0');
   restored.CopyTo({reinterpret_cast<uint8_t*>(bytes.data()), bytes.size()});
@@ -129,10 +130,8 @@ void ProgramWorkerState::Begin(ParameterStore& store) {
 
 absl::Status ProgramWorkerState::AwaitKnown(ParameterStore& store, absl::Time deadline) {
   if (!is_announcing_) return absl::OkStatus();
-  const absl::StatusOr<bool> is_known = store.WaitForCollectives(deadline - clock_.Now());
-  if (!is_known.ok()) return steps_.Lose(is_known.status());
-  if (*is_known) return absl::OkStatus();
-  return absl::DeadlineExceededError("the servers have not heard of the worker's state yet");
+  return steps_.WaitIn(store, deadline, "the servers have not heard of the worker's state yet",
+                       [&](absl::Duration limit) { return store.WaitForCollectives(limit); });
 }
 
 void ProgramWorkerState::NotePush(size_t part, const ParameterStore& store) {
@@ -171,7 +170,7 @@ void ProgramWorkerState::Send(uint64_t cut, const Pieces& pieces, ParameterStore
                              MutexLock lock(&mu_);
                              if (--on_their_way_ == 0) last = std::exchange(last_, std::nullopt);
                            }
-                           if (last.has_value()) Send(kFinalCut, *last, store);
+                           if (last.has_value() && reply.status.ok()) Send(kFinalCut, *last, store);
                            return reply.status;
                          });
 }

@@ -48,12 +48,15 @@ absl::Status TrainingLoop::RunSteps() {
     if (options_.engine->has_ended()) break;
     step = step + 1;
   }
+  RETURN_IF_ERROR(options_.store->WaitForAll());
+  // What a program does afterwards takes no time of its steps.
+  const absl::Time ended = options_.clock->Now();
   if (!options_.engine->has_ended() && !options_.must_stop()) {
     RETURN_IF_ERROR(options_.engine->AwaitEnd());
+    RETURN_IF_ERROR(options_.store->WaitForAll());
   }
-  RETURN_IF_ERROR(options_.store->WaitForAll());
   if (options_.engine->has_ended() && !options_.must_stop()) RETURN_IF_ERROR(EndAt(step.value()));
-  RecordStepsDone(step.value());
+  RecordStepsDone(step.value(), ended);
   return absl::OkStatus();
 }
 
@@ -98,7 +101,7 @@ absl::Status TrainingLoop::RunStep(Step step) {
   RETURN_IF_ERROR(options_.engine->RunStep(step, *options_.store));
   if (options_.engine->has_ended()) return absl::OkStatus();
   // The forward pass has waited for every layer: the step before has all its replies.
-  RecordStepsDone(step.value());
+  RecordStepsDone(step.value(), options_.clock->Now());
   const size_t batch_size = options_.engine->step_samples().value_or(batch_size_);
   RETURN_IF_ERROR(LoadBatch(step + 1));
   ASSIGN_OR_RETURN(const BatchResult result, options_.engine->Result());
@@ -106,8 +109,7 @@ absl::Status TrainingLoop::RunStep(Step step) {
   return absl::OkStatus();
 }
 
-void TrainingLoop::RecordStepsDone(int64_t steps_done) {
-  const absl::Time now = options_.clock->Now();
+void TrainingLoop::RecordStepsDone(int64_t steps_done, absl::Time now) {
   const ParameterStore::Times times = options_.store->times();
   absl::Duration step_time;
   {

@@ -87,7 +87,7 @@ class TrainingLoop {
   absl::Status EndAt(int64_t steps);
   absl::Status LoadBatch(Step step);
   absl::Status RunStep(Step step);
-  void RecordStepsDone(int64_t steps_done);
+  void RecordStepsDone(int64_t steps_done, absl::Time now);
   void RecordStepTimeLocked(int64_t steps_done, absl::Duration step_time)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void RecordLoss(const BatchResult& result, size_t batch_size);

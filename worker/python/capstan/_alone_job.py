@@ -47,6 +47,7 @@ class AloneJob(Collectives):
 
     rank = 0
     num_workers = 1
+    steps = 0
 
     def __init__(self) -> None:
         self.step = 0

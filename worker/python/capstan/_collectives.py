@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import numbers
+import threading
 from typing import Any, Callable, Iterator, NamedTuple, Union
 
 from capstan import _errors, _library
@@ -107,7 +108,7 @@ class Collectives:
         """The mean, "sum", "min" or "max" of the workers' values, which are equally many.
 
         value: a number, an array or a tensor, also on a GPU; at most 1 MiB. Whole numbers are exact
-        with 64 bits, and have no mean except Python's own. Sums of smaller whole numbers and of
+        with 64 bits, where sums wrap, and have no mean except Python's own. Sums of smaller whole numbers and of
         bools are int64; float16 and bfloat16 are combined as float32.
 
         Returns what is like `value`. Raises InvalidArgument; WrongOrder under SSP and async.
@@ -132,7 +133,8 @@ class Collectives:
         raise NotImplementedError
 
     def stop(self, flag: Any) -> bool:
-        """Whether any worker's flag is true: all end their loops after the same step."""
+        """Whether any worker's flag is true: all end their loops after the same step. A job with
+        --steps, as one with checkpoints, has to do all of them."""
         return bool(self.all_reduce(bool(flag), "max"))
 
     @contextlib.contextmanager
@@ -165,23 +167,28 @@ class OpenCollectives(Collectives):
 
     def __init__(self, open_job: OpenJob) -> None:
         self._open = open_job
+        self._is_calling = threading.Lock()  # one thread after the other
+
+    def _call(self, function: Callable[..., int], *arguments: object) -> None:
+        with self._is_calling:
+            self._open.wait_for(function, *arguments)
 
     def barrier(self) -> None:
         """Waits until all workers have called it."""
-        self._open.wait_for(self._open.library.capstan_barrier)
+        self._call(self._open.library.capstan_barrier)
 
     def _combine(self, operation: int, part: Part) -> None:
-        self._open.wait_for(self._open.library.capstan_all_reduce, operation, part.pointer,
-                            part.num_elements, part.dtype)
+        self._call(self._open.library.capstan_all_reduce, operation, part.pointer,
+                   part.num_elements, part.dtype)
 
     def _spread(self, root: int, part: Part) -> None:
-        self._open.wait_for(self._open.library.capstan_broadcast, root, part.pointer,
-                            part.num_elements, part.dtype)
+        self._call(self._open.library.capstan_broadcast, root, part.pointer, part.num_elements,
+                   part.dtype)
 
     def _end_empty_step(self) -> None:
         self._open.wait_for(self._open.library.capstan_end_step, float("nan"), 0)
 
     def _others_go_on(self) -> bool:
         goes_on = ctypes.c_int32()
-        self._open.wait_for(self._open.library.capstan_join, goes_on)
+        self._call(self._open.library.capstan_join, goes_on)
         return bool(goes_on.value)

@@ -11,7 +11,7 @@ from typing import Any, Iterator, Optional, Protocol
 
 import torch
 
-from capstan._errors import InvalidArgument
+from capstan._errors import InvalidArgument, WrongOrder
 from capstan._torch_optimizers import learning_rate
 from capstan._torch_shared_state import bits_of, view_of
 
@@ -55,11 +55,13 @@ class CheckpointStates:
         if restored is not None:
             thing.load_state_dict(torch.load(io.BytesIO(restored), map_location="cpu",
                                              weights_only=False))
+        if isinstance(thing, RandomState):
+            thing._note_step()
         self._save(name, thing)
         self._objects[name] = thing
 
     def begin_step(self) -> None:
-        """The step's first forward begins, or its end."""
+        """Once a step: its first forward with gradients begins, or without one its first push."""
         self._rates.apply()
         if self._job.worker_state_is_due():
             self.save()
@@ -72,8 +74,9 @@ class CheckpointStates:
                 if name != _BUFFERS:
                     raise
                 # Nobody has asked for them.
-                warnings.warn(f"checkpoints have the model's buffers as they are now: {error}")
+                warnings.warn(f"from now on checkpoints are without the model's buffers: {error}")
                 thing.is_kept = False
+                self._save(name, thing)
 
     def _save(self, name: str, thing: Any) -> None:
         data = io.BytesIO()
@@ -87,7 +90,7 @@ class CheckpointStates:
     def note_step(self) -> None:
         """A step has ended: its batches are done."""
         for thing in self._objects.values():
-            if isinstance(thing, Batches):
+            if isinstance(thing, (Batches, RandomState)):
                 thing._note_step()
 
 
@@ -109,7 +112,11 @@ class LearningRates:
 
     def apply(self) -> None:
         restored, self._restored = self._restored, None
-        for group, rate in zip(self._optimizer.param_groups, restored or []):
+        groups = self._optimizer.param_groups
+        if restored is not None and len(restored) != len(groups):
+            raise InvalidArgument(f"the checkpoint is of {len(restored)} parameter groups, but the "
+                                  f"optimizer has {len(groups)}; make the same ones")
+        for group, rate in zip(groups, restored or []):
             if isinstance(group["lr"], torch.Tensor):
                 group["lr"].fill_(rate)
             else:
@@ -117,7 +124,7 @@ class LearningRates:
 
 
 class Buffers:
-    """A model's buffers, as far as they have changed since it was attached."""
+    """A model's persistent buffers, as far as they have changed since it was attached."""
 
     def __init__(self, model: torch.nn.Module) -> None:
         self._model = model
@@ -126,9 +133,12 @@ class Buffers:
         self.is_kept = True  # they are not too large
 
     def _named(self) -> Iterator[tuple[str, torch.Tensor]]:
-        for name, one in self._model.named_buffers():
-            if one.layout is torch.strided and not one.is_quantized:
-                yield name, one
+        for prefix, module in self._model.named_modules():
+            left_out: Any = module._non_persistent_buffers_set
+            for name, one in module.named_buffers(prefix, recurse=False):
+                is_persistent = name[len(prefix):].lstrip(".") not in left_out
+                if is_persistent and one.layout is torch.strided and not one.is_quantized:
+                    yield name, one
 
     def state_dict(self) -> dict[str, torch.Tensor]:
         if not self.is_kept:
@@ -140,11 +150,12 @@ class Buffers:
         named = dict(self._named())
         with torch.no_grad():
             for name, tensor in state.items():
-                if name not in named or named[name].shape != tensor.shape:
-                    raise InvalidArgument(f"the checkpoint has a buffer {name} of shape "
-                                          f"{tuple(tensor.shape)}, which the model does not have; "
-                                          "make the same model")
-                named[name].copy_(tensor)
+                if name in named and named[name].shape == tensor.shape:
+                    named[name].copy_(tensor)
+                else:
+                    warnings.warn(f"the checkpoint has a buffer {name} of shape "
+                                  f"{tuple(tensor.shape)}, which the model does not have now: it "
+                                  "begins as the program made it")
 
 
 def _checksum(tensor: torch.Tensor) -> int:
@@ -154,10 +165,20 @@ def _checksum(tensor: torch.Tensor) -> int:
 
 class RandomState:
     """The random generators of torch (on the CPU, and on GPUs that are in use), of Python and of NumPy
-    in this process, for ct.checkpoint_state. Register it last, before the loop. Batches has them, too.
+    in this process, for ct.checkpoint_state, in loops that choose their samples themselves. It is the
+    state after the last ct.step(). Register it last, right before the loop.
     """
 
+    def __init__(self) -> None:
+        self._after_step: Optional[dict[str, Any]] = None
+
+    def _note_step(self) -> None:
+        self._after_step = self._get()
+
     def state_dict(self) -> dict[str, Any]:
+        return self._get() if self._after_step is None else self._after_step
+
+    def _get(self) -> dict[str, Any]:
         state: dict[str, Any] = {"torch": torch.get_rng_state(), "python": random.getstate()}
         cuda: Any = torch.cuda
         if cuda.is_available() and cuda.is_initialized():
@@ -167,6 +188,10 @@ class RandomState:
         return state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
+        self._after_step = state
+        self._set(state)
+
+    def _set(self, state: dict[str, Any]) -> None:
         torch.set_rng_state(state["torch"])
         version, numbers, gauss = state["python"]
         random.setstate((version, tuple(numbers), gauss))
@@ -189,9 +214,12 @@ class Batches:
                 ct.step(loss)
 
     After a restore the loop goes on with the first batch of the step that is done again, and with the
-    random generators of that moment. Batches that were fetched ahead do not count as done. The ones
-    before are fetched again and dropped. Each loop over it is an epoch; a sampler with set_epoch is
-    told.
+    random generators of that moment. Batches that the loader has fetched ahead do not count as done;
+    what the program itself takes ahead does. The ones before are fetched again and dropped. Each loop
+    over it is an epoch, also one that only looks at a batch, and one goes on at a time. A sampler with
+    set_epoch is told. A step's batches are of one epoch. enumerate(batches, batches.done) counts on.
+    Processes of a loader with persistent_workers keep random states of their own, which nobody
+    restores. A job with more --steps begins with the rest of its last epoch, maybe without a batch.
     """
 
     def __init__(self, loader: Any) -> None:
@@ -201,36 +229,43 @@ class Batches:
         self.epoch = 0  # the loop that is under way, or comes first
         self._has_begun = False
         self._given = 0  # batches of the epoch that the program has
-        self._done = 0  # of them, those of ended steps
+        self.done = 0  # of them, those of ended steps
         self._begin: Any = None  # the random generators before the epoch
         self._before: Any = None  # and before the first batch that is not done
         self._resumed: Optional[dict[str, Any]] = None
+        self._loops = 0  # so far
 
     def __len__(self) -> int:
         return len(self._loader)
 
     def __iter__(self) -> Iterator[Any]:
         resumed, self._resumed = self._resumed, None
+        self._loops = loop = self._loops + 1
         if resumed is not None:
             self._set_random(resumed["begin"])
         elif self._has_begun:
             self.epoch += 1
         self._has_begun = True
         self._begin = self._get_random()
-        self._given = self._done = 0 if resumed is None else resumed["done"]
+        self._given = self.done = 0 if resumed is None else resumed["done"]
         for sampler in (getattr(self._loader, "sampler", None),
                         getattr(self._loader, "batch_sampler", None)):
             set_epoch = getattr(sampler, "set_epoch", None)
             if set_epoch is not None:
                 set_epoch(self.epoch)
         iterator = iter(self._loader)
-        for _ in range(self._done):
+        for done in range(self.done):
             if next(iterator, self) is self:
-                break
+                raise InvalidArgument(f"the checkpoint has {self.done} batches of epoch "
+                                      f"{self.epoch} behind it, but the loader has {done}; restore "
+                                      "it with the same data and batch size")
         if resumed is not None:
             self._set_random(resumed["before"])
         while True:
-            if self._given == self._done:
+            if loop != self._loops:
+                raise WrongOrder("a loop over ct.Batches went on after another one had begun; give "
+                                 "each its own loader, and end one before the next")
+            if self._given == self.done:
                 self._before = self._get_random()
             batch = next(iterator, self)
             if batch is self:
@@ -239,23 +274,26 @@ class Batches:
             yield batch
 
     def _note_step(self) -> None:
-        self._done = self._given
+        self.done = self._given
 
     def _get_random(self) -> dict[str, Any]:
-        return {"process": self._random.state_dict(),
+        return {"process": self._random._get(),
                 "loader": [one.get_state() for one in self._generators]}
 
     def _set_random(self, state: Optional[dict[str, Any]]) -> None:
         if state is None:
             return
-        self._random.load_state_dict(state["process"])
+        if len(state["loader"]) != len(self._generators):
+            raise InvalidArgument(f"the checkpoint is of a loader with {len(state['loader'])} "
+                                  f"generators, got one with {len(self._generators)}")
+        self._random._set(state["process"])
         for generator, one in zip(self._generators, state["loader"]):
             generator.set_state(one)
 
     def state_dict(self) -> dict[str, Any]:
         if self._resumed is not None:  # no loop has begun since
             return self._resumed
-        return {"epoch": self.epoch, "has_begun": self._has_begun, "done": self._done,
+        return {"epoch": self.epoch, "has_begun": self._has_begun, "done": self.done,
                 "begin": self._begin, "before": self._before}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

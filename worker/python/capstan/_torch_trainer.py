@@ -155,14 +155,19 @@ class Trainer:
     def _before_forward(self, module: torch.nn.Module, own: list[Parameter]) -> None:
         if not self._has_begun:
             self._begin_forward()
-        if not self._has_looked and self._model.training and torch.is_grad_enabled():
-            self._has_looked = True
-            self.states.begin_step()
+        if not self._has_looked and module.training and torch.is_grad_enabled():
+            self._look()
         if not (self._has_waited or (module.training and torch.is_grad_enabled())):
             self._bring_all()  # evaluation has short cuts past the modules that hold parameters
         for parameter in own:
             if not parameter.is_current:
                 self._bring(parameter)
+
+    def _look(self) -> None:
+        """For a checkpoint that waits for the worker's state. Before the step's first push."""
+        if not self._has_looked:
+            self._has_looked = True
+            self.states.begin_step()
 
     def _begin_forward(self) -> None:
         """The first forward of a step."""
@@ -224,6 +229,7 @@ class Trainer:
     def _send(self, parameter: Parameter) -> None:
         if parameter.sent is not None:
             raise second_gradient(parameter.name)
+        self._look()
         if not self._has_rates:
             self._send_rates()
         # Without a forward, as with a gradient of the program's own, an exchange may be open.
@@ -300,26 +306,22 @@ class Trainer:
                 self._bring(parameter)
                 parameter.watch()
 
-    def _end_step(self, loss: Union[float, torch.Tensor, None], samples: int) -> None:
+    def _end_step(self, loss: Union[float, torch.Tensor, None], samples: int,
+                  has_batch: bool = True) -> None:
         self._structure.expect_unchanged()
         for parameter in self._parameters:
             parameter.expect_untouched()
         self._plan.expect_frozen()
+        self._look()
         if not self._has_rates:
             self._send_rates()
         for rows in self._rows:
             rows.merge()
-        if self._may_send():
+        if has_batch and self._may_send():
             self._send_rest()
         else:
             for rows in self._rows:
                 rows.drop()
-        self._close_step(loss, samples)
-
-    def _close_step(self, loss: Union[float, torch.Tensor, None], samples: int) -> None:
-        """Ends the step. Parameters whose gradients have not been sent have none."""
-        if not self._has_looked:
-            self.states.begin_step()
         for rows in self._rows:
             rows.push()
         self._state.end_loading()
@@ -337,10 +339,8 @@ class Trainer:
         """As Job.join, around a loop with this trainer's steps."""
         yield
         while self.job._others_go_on():
-            for rows in self._rows:
-                rows.drop()
             with NoDispatch():
-                self._close_step(None, samples=0)
+                self._end_step(None, samples=0, has_batch=False)
 
     def _send_rest(self) -> None:
         """Sends the gradients that have not left, last layer first."""

@@ -177,7 +177,8 @@ def barrier() -> None:
 
 def stop(flag: Any) -> bool:
     """Whether any worker's flag is true, under BSP: `if ct.stop(patience == 0): break` ends the loops
-    of all workers after the same step."""
+    of all workers after the same step. A job with --steps, as one with checkpoints, has to do all of
+    them."""
     return _trainer().job.stop(flag)
 
 
