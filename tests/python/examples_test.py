@@ -35,6 +35,19 @@ class ExamplesTest(unittest.TestCase):
             with self.subTest(flags):
                 self.assertGreaterEqual(_run("digits.py", *flags)[0]["test_accuracy"], 0.95)
 
+    def test_a_job_that_goes_on_has_the_bits_of_an_undisturbed_one(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            kept = pathlib.Path(folder) / "kept"
+            flags = [f"--checkpoint_dir={kept}", "--checkpoint_steps=100", "--keep=9"]
+            whole, said = _run("resume.py", *flags)
+            self.assertGreaterEqual(whole["test_accuracy"], 0.95)
+            self.assertIn("epoch 19: test accuracy", said)
+            first = sorted(kept.glob("checkpoint-*/manifest"))[0].parent
+            flags[0] = f"--checkpoint_dir={folder}/again"
+            again, said = _run("resume.py", *flags, f"--restore={first}")
+            self.assertNotIn("epoch 0: test accuracy", said)
+            self.assertEqual(again["parameters_xxh3"], whole["parameters_xxh3"])
+
     def test_the_transformer_writes_better_than_chance(self) -> None:
         self.assertLess(_run("char_transformer.py")[0]["test_loss"], 2.7)
 
