@@ -17,7 +17,7 @@ import capstan
 import capstan.torch as ct
 from capstan._torch_optimizers import expect_unchanged, fixed_settings, server_optimizers
 from capstan._torch_plan import Plan
-from capstan._torch_shared_state import SharedState, _bits_of
+from capstan._torch_shared_state import SharedState, bits_of
 from capstan._torch_state import OptimizerState
 
 
@@ -261,7 +261,7 @@ class PlanTest(unittest.TestCase):
         normed = nn.Sequential(nn.utils.spectral_norm(nn.Linear(3, 3)), nn.LSTM(3, 3))
         Plan(normed, torch.optim.SGD(normed.parameters(), lr=1.0))
 
-    def test_buffers_have_the_bits_of_rank_0(self) -> None:
+    def test_buffers_have_thebits_of_rank_0(self) -> None:
         nan = torch.tensor([float("nan"), -0.0, 1e-45, -float("inf")])
         nan.view(torch.int32)[0] += 5
         values = {
@@ -290,7 +290,7 @@ class PlanTest(unittest.TestCase):
         self.assertTrue(floats.isfinite().all())
         taken.take(floats)
         for name, value in other.named_buffers():
-            self.assertTrue(torch.equal(_bits_of(value), _bits_of(values[name])), name)
+            self.assertTrue(torch.equal(bits_of(value), bits_of(values[name])), name)
         versions = [one._version for one in first.buffers()]
         sent.take(floats)
         self.assertEqual([one._version for one in first.buffers()], versions)  # it keeps its own
