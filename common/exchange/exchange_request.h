@@ -147,7 +147,7 @@ struct Collective {
   CollectiveType type = CollectiveType::kBarrier;
   CollectiveDtype dtype = CollectiveDtype::kFloat32;
   uint64_t count = 0;   // elements
-  WorkerId root;        // of a broadcast: whose values count
+  WorkerId root;        // in a broadcast, the worker whose values count
   Payload values = {};  // little-endian; empty if no values of this worker count
 };
 // The first slice of the job.

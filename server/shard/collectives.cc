@@ -15,7 +15,7 @@
 namespace capstan {
 namespace {
 
-// Of results for workers that do an open step again.
+// The results that are kept for a worker that does an open step again take at most this memory.
 constexpr size_t kMostKeptBytes = size_t{16} << 20;
 
 // With what a result takes beside its bytes.

@@ -16,11 +16,11 @@
 
 namespace capstan {
 
-// The collective operations of a job's live workers. An operation is done once each worker has sent
-// its part, except those that have joined. Values are combined in order of worker, so results have
+// The collective operations of a job's live workers. An operation is done once all workers that
+// have not joined have sent their parts. Values are combined in order of worker, so results have
 // the same bits in all runs. Keeps each worker's latest answer, which may be asked for again, and
-// the results of the open step for a worker that takes another's place in it. Not thread-safe: the
-// shard of the job's first slice guards it.
+// the results of the open step, for a worker that takes another one's place in it. Not thread-safe:
+// the shard of the job's first slice guards it.
 class Collectives {
  public:
   // INVALID_ARGUMENT: type, dtype, number of elements or bytes of a new part.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pathlib
 import random
 import time
 from typing import Any
@@ -18,10 +19,11 @@ from expectations import expect, expect_raises
 from torch_cases import HAS_SCALER
 from torch_models import DEVICE, seeded
 
-# Of all workers, and of a batch. An epoch of each of 2 workers has 6 batches, the last one smaller.
+# SAMPLES is the size of the data, BATCH that of a batch. Each of 2 workers has 6 batches in an
+# epoch, and the last one is smaller.
 SAMPLES, BATCH = 44, 4
 STEPS = 26
-CUTS = 5  # a checkpoint every so many steps
+CUTS = 5  # steps between two checkpoints
 
 
 class Noisy(Dataset):
@@ -58,6 +60,13 @@ def _loader(kind: str, rank: int) -> DataLoader:
         return DataLoader(part, BATCH, shuffle=True, generator=torch.Generator().manual_seed(9))
     # Processes of the loader read ahead.
     return DataLoader(part, BATCH, shuffle=True, num_workers=2 if kind == "ahead" else 0)
+
+
+def _await_checkpoint(kept: pathlib.Path) -> None:
+    """The first one of the job is complete, or will be of a step that is still to come."""
+    end = time.monotonic() + 5
+    while not list(kept.glob("checkpoint-*/manifest")) and time.monotonic() < end:
+        time.sleep(0.01)
 
 
 def _result(model: nn.Module, scheduler: Any, seen: list[float], loss: float) -> dict[str, Any]:
@@ -104,6 +113,8 @@ def trains(job: Job, rank: int, path: str, loader: str, restored_from: int, accu
             seen.append(float(x.sum()))
             if restored_from == 0:
                 time.sleep(0.01)  # so that a job of few steps has several checkpoints
+                if trainer.job.step == STEPS - 4:
+                    _await_checkpoint(pathlib.Path(f"{path}-kept"))
             if trainer.job.step == STEPS:
                 break
         model.eval()

@@ -13,7 +13,7 @@ from capstan import Job
 from expectations import expect, expect_raises
 from torch_models import DEVICE, STEPS, Mlp, expect_equal, joined_batch, part_of, seeded
 
-# Of each worker, where they differ, in each epoch.
+# An epoch is a list: the number of batches of each worker.
 BATCHES = [[7, 11], [0, 2], [3, 1]]
 
 

@@ -27,7 +27,7 @@ class ScriptedProgram : public std::enable_shared_from_this<ScriptedProgram> {
   // The worker begins at `step`, and its state in the checkpoint is that of `of_step`; -1: there is
   // none.
   using StateCallback = std::function<void(Step step, int64_t of_step)>;
-  // Of the operation `number` at `step`: a set of workers, as a sum of 2^worker.
+  // The operation `number` at `step` has combined parts of these workers: a sum of 2^worker.
   using ReducedCallback = std::function<void(Step step, int number, int64_t workers)>;
 
   // `scenario` and `clock` outlive the program; `spawn` starts its thread. If this worker evaluates

@@ -89,7 +89,7 @@ class ParameterStore {
     restored_program_state_.Clear();
     return taken;
   }
-  // The latest cut that waits for the program's state, of those that replies have told.
+  // Replies tell of cuts. This is the latest one that waits for the program's state.
   uint64_t program_cut() const { return program_cut_; }
   // Sends the program's state for this cut, as WorkerState says. `take` as in Send.
   void SendProgramState(uint64_t cut, Payload state, Taker take);

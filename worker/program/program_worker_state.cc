@@ -99,8 +99,8 @@ absl::StatusOr<bool> ProgramWorkerState::AwaitDue(absl::Duration limit) {
   {
     MutexLock lock(&mu_);
     asks_ = true;
-    if (at_push_.has_value() || pieces_.empty())
-      return false;  // it is asked again in the next step
+    // The state of this step is taken already, or there is none.
+    if (at_push_.has_value() || pieces_.empty()) return false;
   }
   const absl::Status waited =
       steps_.WaitIn(*store, deadline, "values are on their way",

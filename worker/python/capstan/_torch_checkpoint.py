@@ -33,7 +33,8 @@ class CheckpointStates:
     """The named objects of ct.checkpoint_state. A checkpoint that was cut before a step has them as
     they are when the step's first forward with gradients begins."""
 
-    def __init__(self, job: StateKeeper, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    def __init__(self, job: StateKeeper, model: torch.nn.Module,
+                 optimizer: torch.optim.Optimizer) -> None:
         self._job = job
         self._objects: dict[str, Any] = {}
         self._rates = LearningRates(optimizer)
