@@ -23,6 +23,8 @@ void VisitPayloads(Request& request, Use use) {
     use(rows->pulled_keys.bytes);
   } else if (auto* const state = std::get_if<WorkerState>(purpose)) {
     use(state->arrays);
+  } else if (auto* const table = std::get_if<TableState>(purpose)) {
+    use(table->arrays);
   } else if (auto* const initial = std::get_if<InitialValues>(purpose)) {
     use(initial->values);
   } else if (auto* const optimizer = std::get_if<OptimizerState>(purpose)) {
@@ -43,6 +45,7 @@ bool IsStep(const ExchangeRequest& request) {
 
 bool LeavesParameters(const ExchangeRequest& request) {
   return std::holds_alternative<WorkerState>(request.purpose) ||
+         std::holds_alternative<TableState>(request.purpose) ||
          std::holds_alternative<Collective>(request.purpose) ||
          std::holds_alternative<OptimizerState>(request.purpose) || PullsState(request);
 }

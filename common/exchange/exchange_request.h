@@ -92,6 +92,15 @@ struct WorkerStatePull {
   bool is_program = false;
 };
 
+// From worker 0, of a table that replies the mean: the parameters as the program has them, and
+// behind them arrays of its optimizer's state. For a cut as WorkerState.
+struct TableState {
+  uint64_t cut = 0;  // above 0
+  Payload arrays;    // float32, each as long as the slice, one after the other
+};
+// Of the optimizer's state, beside the parameters.
+inline constexpr size_t kMaxTableStateArrays = 16;
+
 // From worker 0: the slice is to begin with these values. A slice that has values keeps them.
 struct InitialValues {
   Payload values;  // float32
@@ -162,8 +171,8 @@ struct ExchangeRequest {
   Sender sender;
   Epoch epoch;  // version of the routing table by which the client chose the server
   SliceKey slice;
-  std::variant<DenseStep, RowStep, WorkerState, WorkerStatePull, InitialValues, OptimizerState,
-               OptimizerStatePull, Collective, Probe>
+  std::variant<DenseStep, RowStep, WorkerState, WorkerStatePull, TableState, InitialValues,
+               OptimizerState, OptimizerStatePull, Collective, Probe>
       purpose = {};
   // The endpoint may put the pulled values here, if their size fits, instead of allocating memory.
   // It never reads this memory, and no longer writes it once the exchange is answered. Empty: it

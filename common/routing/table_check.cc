@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
@@ -103,6 +104,7 @@ std::string Describe(const v1::TableSpec& table) {
   if (table.has_sparse()) {
     absl::StrAppend(&text, ", sparse {", table.sparse().ShortDebugString(), "}");
   }
+  if (table.replies_mean()) absl::StrAppend(&text, ", whose optimizer the program runs");
   if (table.has_optimizer()) {
     absl::StrAppend(&text, ", optimizer {", table.optimizer().ShortDebugString(), "}");
   }
@@ -112,7 +114,7 @@ std::string Describe(const v1::TableSpec& table) {
 bool IsSame(const v1::TableSpec& a, const v1::TableSpec& b) {
   return a.name() == b.name() && a.initial_stddev() == b.initial_stddev() &&
          a.layer() == b.layer() && a.initial_from_worker() == b.initial_from_worker() &&
-         a.has_optimizer() == b.has_optimizer() &&
+         a.has_optimizer() == b.has_optimizer() && a.replies_mean() == b.replies_mean() &&
          MessageDifferencer::Equivalent(a.optimizer(), b.optimizer()) &&
          a.has_sparse() == b.has_sparse() &&
          MessageDifferencer::Equivalent(a.sparse(), b.sparse()) &&
@@ -212,6 +214,33 @@ absl::Status CheckSameTables(const TableSpecs& tables, const TableSpecs& expecte
 
 absl::Status CheckTableStaleness(const v1::ConsistencySpec& consistency, const TableSpecs& tables) {
   return CheckTableNames("table_staleness", consistency.table_staleness(), tables);
+}
+
+absl::Status CheckMeanTables(const v1::JobSpec& job, const TableSpecs& tables) {
+  for (const v1::TableSpec& table : tables) {
+    if (!table.replies_mean()) continue;
+    const std::string what =
+        absl::StrCat("table ", table.name(), ", whose optimizer the program runs: expected ");
+    if (table.has_sparse() || table.has_optimizer()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(what, "a dense table without an optimizer of the servers"));
+    }
+    if (job.consistency().mode() != v1::ConsistencySpec::BSP) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(what, "--consistency=bsp, since all workers step with the same mean"));
+    }
+    if (job.codec().dgc()) return absl::InvalidArgumentError(absl::StrCat(what, "no --dgc"));
+    std::string pull = job.codec().pull();
+    for (const v1::TableCodec& own : job.codec().table_codec()) {
+      if (own.table() == table.name()) pull = own.codec();
+    }
+    if (absl::StartsWith(pull, "topk") || pull == "auto") {
+      return absl::InvalidArgumentError(
+          absl::StrCat(what, "no topk of means, and no auto, got --pull_codec=", pull,
+                       "; float32, bfloat16 and int8 are possible"));
+    }
+  }
+  return absl::OkStatus();
 }
 
 absl::Status CheckTableCodecs(const v1::CodecSpec& codec, const TableSpecs& tables) {

@@ -91,6 +91,8 @@ void FillPurpose(const ExchangeRequest& request, v1::ExchangeRequestHeader* head
     header->mutable_worker_state()->set_is_program(state->is_program);
   } else if (const auto* restored = std::get_if<WorkerStatePull>(&purpose)) {
     header->mutable_worker_state_pull()->set_is_program(restored->is_program);
+  } else if (const auto* table = std::get_if<TableState>(&purpose)) {
+    header->mutable_table_state()->set_cut(table->cut);
   } else if (std::holds_alternative<InitialValues>(purpose)) {
     header->mutable_initial_values();
   } else if (const auto* optimizer = std::get_if<OptimizerState>(&purpose)) {
@@ -135,6 +137,9 @@ absl::Status ReadPurpose(const v1::ExchangeRequestHeader& header, ExchangeReques
       return absl::OkStatus();
     case v1::ExchangeRequestHeader::kWorkerStatePull:
       purpose = WorkerStatePull{header.worker_state_pull().is_program()};
+      return absl::OkStatus();
+    case v1::ExchangeRequestHeader::kTableState:
+      purpose = TableState{header.table_state().cut(), Payload()};
       return absl::OkStatus();
     case v1::ExchangeRequestHeader::kInitialValues:
       purpose.emplace<InitialValues>();
@@ -206,6 +211,8 @@ void SetPayload(Payload payload, RequestFrame* frame) {
   auto& purpose = frame->request->purpose;
   if (auto* state = std::get_if<WorkerState>(&purpose)) {
     state->arrays = std::move(payload);
+  } else if (auto* table = std::get_if<TableState>(&purpose)) {
+    table->arrays = std::move(payload);
   } else if (auto* initial = std::get_if<InitialValues>(&purpose)) {
     initial->values = std::move(payload);
   } else if (auto* optimizer = std::get_if<OptimizerState>(&purpose)) {

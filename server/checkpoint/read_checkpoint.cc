@@ -10,6 +10,7 @@
 #include "absl/types/span.h"
 #include "common/base/ids.h"
 #include "common/base/status_macros.h"
+#include "common/exchange/exchange_request.h"
 #include "common/job/job_properties.h"
 #include "common/routing/job_view.h"
 #include "common/routing/key_shard.h"
@@ -39,6 +40,9 @@ class ReadSlices {
       if (table.has_sparse()) {
         ASSIGN_OR_RETURN(added.of_rows, MakeRowOptimizer(spec, table.sparse().dim()));
         added.slice_count = slices.shard_count_;
+      } else if (table.replies_mean()) {
+        added.state_count = kMaxTableStateArrays;
+        added.is_of_program = true;
       } else {
         ASSIGN_OR_RETURN(const std::unique_ptr<Optimizer> optimizer, MakeOptimizer(spec));
         added.state_count = static_cast<size_t>(optimizer->state_count());
@@ -81,7 +85,8 @@ class ReadSlices {
   struct Table {
     Slicing slicing{0, 1};  // of a dense one
     uint32_t slice_count = 0;
-    size_t state_count = 0;                                 // a dense one's arrays for each slice
+    size_t state_count = 0;      // a dense one's arrays for each slice
+    bool is_of_program = false;  // which has at most as many
     std::unique_ptr<const RowOptimizer> of_rows = nullptr;  // a sparse one's
   };
 
@@ -91,7 +96,10 @@ class ReadSlices {
       return Unexpected(absl::StrCat(bytes, " bytes, got ", slice.values.size_bytes(), " in"),
                         slice.key);
     }
-    if (slice.optimizer_state.size() == table.state_count) return absl::OkStatus();
+    const size_t arrays = slice.optimizer_state.size();
+    if (arrays == table.state_count || (table.is_of_program && arrays < table.state_count)) {
+      return absl::OkStatus();
+    }
     return Unexpected(absl::StrCat(table.state_count, " arrays of the optimizer, got ",
                                    slice.optimizer_state.size(), " in"),
                       slice.key);

@@ -50,7 +50,7 @@ class ShardFileTest : public testing::Test {
     for (uint32_t i = 0; i < 2; ++i) {
       DenseSlice::Options options;
       options.slice.name = absl::StrCat("slice ", i);
-      options.memory = from == nullptr ? SliceState::Allocate(kSize, *optimizer_).value()
+      options.memory = from == nullptr ? SliceState::Allocate(kSize, optimizer_.get()).value()
                                        : SliceState::Take(from->slices[i]).value();
       options.optimizer = optimizer_.get();
       options.slice.schedule = from == nullptr

@@ -63,6 +63,7 @@ absl::Status CheckTableOptimizers(const v1::JobSpec& job,
                                   const google::protobuf::RepeatedPtrField<v1::TableSpec>& tables) {
   for (const v1::TableSpec& table : tables) {
     RETURN_IF_ERROR(Annotate(CheckEnumsAreKnown(table), absl::StrCat("table ", table.name())));
+    if (table.replies_mean()) continue;
     const v1::OptimizerSpec& optimizer = OptimizerOf(job, table);
     const absl::Status made = table.has_sparse()
                                   ? MakeRowOptimizer(optimizer, table.sparse().dim()).status()
@@ -84,7 +85,9 @@ absl::Status CheckJobOptimizerIsUsed(
     const v1::JobSpec& job, const google::protobuf::RepeatedPtrField<v1::TableSpec>& tables) {
   const bool all_have_own =
       std::all_of(tables.begin(), tables.end(),
-                  [](const v1::TableSpec& table) { return table.has_optimizer(); });
+                  [](const v1::TableSpec& table) {
+                    return table.has_optimizer() || table.replies_mean();
+                  });
   std::vector<const google::protobuf::FieldDescriptor*> given;
   job.optimizer().GetReflection()->ListFields(job.optimizer(), &given);
   if (!all_have_own || given.empty() || job.codec().dgc()) return absl::OkStatus();

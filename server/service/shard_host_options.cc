@@ -82,6 +82,8 @@ absl::StatusOr<ShardHost::Options> ShardHostOptions(const v1::GetJobReply& job, 
     made.initial_from_worker = table.initial_from_worker();
     if (table.has_sparse()) {
       ASSIGN_OR_RETURN(made.sparse, SparseTableOf(OptimizerOf(spec, table), table.sparse()));
+    } else if (table.replies_mean()) {
+      made.replies_mean = true;
     } else if (table.has_optimizer()) {
       ASSIGN_OR_RETURN(made.optimizer, MakeOptimizer(table.optimizer()));
     }

@@ -70,9 +70,10 @@ absl::Status ShardHost::AddShard(ShardId id, const Source& source) {
   return absl::OkStatus();
 }
 
-const Optimizer& ShardHost::OptimizerOf(TableId table) const {
-  const Optimizer* const own = options_.tables[table.value()].optimizer.get();
-  return own == nullptr ? *options_.optimizer : *own;
+const Optimizer* ShardHost::OptimizerOf(TableId id) const {
+  const Table& table = options_.tables[id.value()];
+  if (table.replies_mean) return nullptr;
+  return table.optimizer == nullptr ? options_.optimizer.get() : table.optimizer.get();
 }
 
 uint32_t ShardHost::OwnArrays(TableId table) const {
@@ -85,6 +86,7 @@ Slice::Options ShardHost::SliceOptions(SliceKey key) {
   slice.schedule = options_.schedules.at(key.table.value());
   slice.update_scale = options_.update_scale;
   slice.check_finite = options_.check_finite;
+  slice.replies_mean = options_.tables[key.table.value()].replies_mean;
   slice.non_finite_pushes = &non_finite_pushes_;
   return slice;
 }
@@ -99,7 +101,7 @@ DrawKey ShardHost::PullDraws(SliceKey key) const {
 DenseSlice::Options ShardHost::DenseOptions(SliceKey key) {
   DenseSlice::Options slice;
   slice.slice = SliceOptions(key);
-  slice.optimizer = &OptimizerOf(key.table);
+  slice.optimizer = OptimizerOf(key.table);
   slice.own_arrays = OwnArrays(key.table);
   slice.codecs = options_.tables[key.table.value()].codecs;
   slice.pull_draws = PullDraws(key);
@@ -171,7 +173,11 @@ absl::Status ShardHost::CheckFits(SliceKey key, const SliceSnapshot& slice) cons
   }
   if (slice.rows != nullptr) return absl::OkStatus();  // Restore checks it
   const uint64_t bytes = slicings_[key.table.value()].Range(key.slice).size * sizeof(float);
-  const auto arrays = static_cast<size_t>(OptimizerOf(key.table).state_count());
+  const Optimizer* const optimizer = OptimizerOf(key.table);
+  // A program has as many arrays as it likes.
+  const size_t arrays = optimizer == nullptr
+                            ? std::min(slice.optimizer_state.size(), kMaxTableStateArrays)
+                            : static_cast<size_t>(optimizer->state_count());
   if (slice.values.size_bytes() == bytes && slice.optimizer_state.size() == arrays &&
       slice.own_arrays == OwnArrays(key.table)) {
     return absl::OkStatus();
@@ -329,6 +335,12 @@ absl::Status ShardHost::Check(const ExchangeRequest& request) const {
   if (std::holds_alternative<InitialValues>(request.purpose)) status = CheckInitial(request);
   if (std::holds_alternative<OptimizerState>(request.purpose)) {
     status = CheckFromFirstWorker(request, "the optimizer's state");
+  }
+  if (const auto* table = std::get_if<TableState>(&request.purpose)) {
+    status = CheckFromFirstWorker(request, "the table's state");
+    if (status.ok() && table->cut == 0) {
+      status = absl::InvalidArgumentError("expected the state of a cut from 1 on, got cut 0");
+    }
   }
   if (std::holds_alternative<Collective>(request.purpose) && request.slice != kCollectiveSlice) {
     status = absl::InvalidArgumentError(

@@ -52,6 +52,7 @@ class ShardHost : public ParameterEndpoint {
     double initial_stddev = 0;
     TableCodecs codecs;
     std::shared_ptr<const Optimizer> optimizer = nullptr;  // null: Options::optimizer
+    bool replies_mean = false;  // the program runs the optimizer
     // Worker 0 sends the initial values, unless a Source has them. initial_stddev is not used.
     bool initial_from_worker = false;
     std::optional<SparseTable> sparse = std::nullopt;  // none: the table is dense
@@ -158,7 +159,8 @@ class ShardHost : public ParameterEndpoint {
   // INVALID_ARGUMENT unless worker 0 sends it.
   static absl::Status CheckFromFirstWorker(const ExchangeRequest& request, absl::string_view what);
   std::string SliceName(SliceKey key) const;
-  const Optimizer& OptimizerOf(TableId table) const;
+  // Null: the program runs it.
+  const Optimizer* OptimizerOf(TableId table) const;
   // Number of arrays of a worker's own state: the engine's, and a residual.
   uint32_t OwnArrays(TableId table) const;
   absl::Status AddShard(ShardId id, const Source& source);

@@ -34,7 +34,7 @@ absl::Status DenseSlice::SetInitialValues(const Payload& values) {
     return absl::InvalidArgumentError(
         absl::StrCat(name(), ": the initial values hold a NaN or an infinity"));
   }
-  state_.SetInitialValues(values);
+  state_.SetValues(values);
   return absl::OkStatus();
 }
 
@@ -78,7 +78,7 @@ void DenseSlice::ApplyMean(Step /*step*/, PushesOfStep pushes) {
 ExchangeReply DenseSlice::ReplyWithValues(WorkerId worker, const ParkedPull& pull) {
   ExchangeReply reply = MakeReply(pull.learning_rate_divisor);
   if (pull.is_float32 || !codecs_.pull->is_lossy()) {
-    reply.values = state_.Share();
+    reply.values = pull.is_float32 ? state_.Share() : state_.ShareReplied();
     return reply;
   }
   absl::StatusOr<WorkerCopies::Reply> encoded = EncodedReply(worker, pull);
@@ -96,7 +96,7 @@ absl::StatusOr<WorkerCopies::Reply> DenseSlice::EncodedReply(WorkerId worker,
     return copies_.Answer({worker, pull.copy, is_shared}, state_.Share(), state_.version());
   }
   WorkerCopies::Reply reply;
-  ASSIGN_OR_RETURN(reply.values, encoded_values_.Encode(state_.values(), state_.version()));
+  ASSIGN_OR_RETURN(reply.values, encoded_values_.Encode(state_.replied(), state_.version()));
   reply.codec = codecs_.pull->type();
   return reply;
 }

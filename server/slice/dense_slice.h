@@ -29,7 +29,8 @@ class DenseSlice : public Slice {
   struct Options {
     Slice::Options slice;
     SliceState::Memory memory;             // Required: with the initial values
-    const Optimizer* optimizer = nullptr;  // Required; outlives the slice
+    // Required, unless the table replies the mean; outlives the slice.
+    const Optimizer* optimizer = nullptr;
     uint32_t own_arrays = 0;               // of each worker's own state
     TableCodecs codecs;                    // Required: of pushes and pulls
     DrawKey pull_draws;  // of encoded values; their version takes the place of the step
@@ -49,6 +50,7 @@ class DenseSlice : public Slice {
   void ApplyMean(Step step, PushesOfStep pushes) override;
   ExchangeReply ReplyWithValues(WorkerId worker, const ParkedPull& pull) override;
   absl::Status SetInitialValues(const Payload& values) override;
+  void SetParameters(const Payload& values) override { state_.SetValues(values); }
   ExchangeReply TakeOptimizerState(const OptimizerState& state) override;
   ExchangeReply ReadOptimizerState(uint32_t array) const override;
   void Forget(WorkerId worker) override { copies_.Forget(worker); }

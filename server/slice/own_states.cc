@@ -1,5 +1,8 @@
 #include "server/slice/own_states.h"
 
+#include <cstddef>
+#include <vector>
+
 namespace capstan {
 
 StateCollector& OwnStates::Programs() {
@@ -14,6 +17,22 @@ absl::Status OwnStates::Keep(WorkerId worker, const WorkerState& state) {
   if (state.cut > 0) return Programs().Keep(worker, state.cut, state.arrays);
   Programs().Expect(worker);
   return absl::OkStatus();
+}
+
+void OwnStates::TakeCut(SliceSnapshot& cut) {
+  arrays_.TakeCut(cut.own, cut.without_own);
+  if (programs_ != nullptr) programs_->TakeCut(cut.programs, cut.without_own);
+  if (table_ == nullptr) return;
+  std::vector<SliceSnapshot::OwnState> states;
+  table_->TakeCut(states, cut.without_own);
+  if (states.empty()) return;
+  const Payload& state = states[0].arrays;
+  const size_t bytes = cut.values.size_bytes();
+  cut.values = state.Subrange(0, bytes);
+  cut.optimizer_state.clear();
+  for (size_t offset = bytes; offset < state.size_bytes(); offset += bytes) {
+    cut.optimizer_state.push_back(state.Subrange(offset, bytes));
+  }
 }
 
 void OwnStates::Restore(const SliceSnapshot& snapshot) {

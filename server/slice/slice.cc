@@ -37,12 +37,14 @@ void EndAt(Step step, SliceSnapshot& snapshot) {
 Slice::Slice(Options options, uint32_t own_arrays, size_t size)
     : name_(std::move(options.name)),
       update_scale_(options.update_scale),
-      check_finite_(options.check_finite),
+      check_finite_(options.check_finite && !options.replies_mean),
+      replies_mean_(options.replies_mean),
+      size_bytes_(size * sizeof(float)),
       non_finite_pushes_(*options.non_finite_pushes),
       awaits_initial_(options.awaits_initial),
       schedule_(std::move(options.schedule)),
       parked_(name_),
-      own_(own_arrays, size) {}
+      own_(own_arrays, size, options.replies_mean) {}
 
 void Slice::AddWorkers(absl::Span<const WorkerId> workers, ReleasedReplies* released) {
   for (const WorkerId worker : workers) {
@@ -94,6 +96,8 @@ void Slice::Exchange(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback
     released->emplace_back(std::move(done), KeepState(worker, *state));
   } else if (const auto* restored = std::get_if<WorkerStatePull>(&request.purpose)) {
     released->emplace_back(std::move(done), RestoredState(worker, restored->is_program));
+  } else if (const auto* table = std::get_if<TableState>(&request.purpose)) {
+    released->emplace_back(std::move(done), KeepTableState(worker, *table));
   } else if (const auto* initial = std::get_if<InitialValues>(&request.purpose)) {
     TakeInitialValues(initial->values, std::move(done), released);
   } else if (const auto* optimizer = std::get_if<OptimizerState>(&request.purpose)) {
@@ -156,6 +160,16 @@ void Slice::ExchangeStep(WorkerId worker, CheckedStep&& step, ParameterEndpoint:
 ExchangeReply Slice::KeepState(WorkerId worker, const WorkerState& state) {
   const absl::Status kept = own_.Keep(worker, state);
   if (!kept.ok()) return ErrorReply(Annotate(kept, name_));
+  return MakeReply(/*learning_rate_divisor=*/0);
+}
+
+ExchangeReply Slice::KeepTableState(WorkerId worker, const TableState& state) {
+  const absl::Status kept =
+      replies_mean_ ? own_.KeepTable(worker, state)
+                    : absl::InvalidArgumentError("got the table's state, but the servers run its "
+                                                 "optimizer and have it");
+  if (!kept.ok()) return ErrorReply(Annotate(kept, name_));
+  SetParameters(state.arrays.Subrange(0, size_bytes_));
   return MakeReply(/*learning_rate_divisor=*/0);
 }
 

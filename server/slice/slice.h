@@ -62,6 +62,9 @@ class Slice {
     std::shared_ptr<const ConsistencySchedule> schedule;  // Required
     UpdateScale update_scale = UpdateScale::kStaleness;   // of pushes that are not averaged
     bool check_finite = true;                             // refuse a NaN or an infinity
+    // The program runs the optimizer, so worker 0 sends the table's state for each cut. Anything is
+    // a gradient then.
+    bool replies_mean = false;
     WorkerCounter* non_finite_pushes = nullptr;           // Required; outlives the slice
   };
 
@@ -175,6 +178,8 @@ class Slice {
   // The reply to a pull, with the current values.
   virtual ExchangeReply ReplyWithValues(WorkerId worker, const ParkedPull& pull) = 0;
   virtual absl::Status SetInitialValues(const Payload& values) = 0;
+  // These are the parameters of a table that replies the mean.
+  virtual void SetParameters(const Payload& /*values*/) {}
   // The replies to an exchange of the optimizer's state. A sparse table has it in its rows, and
   // refuses.
   virtual ExchangeReply TakeOptimizerState(const OptimizerState& state) = 0;
@@ -197,6 +202,7 @@ class Slice {
   // Counts a push that is not finite, and returns the error.
   absl::Status NotFinite(WorkerId worker, Step step);
   ExchangeReply KeepState(WorkerId worker, const WorkerState& state);
+  ExchangeReply KeepTableState(WorkerId worker, const TableState& state);
   ExchangeReply RestoredState(WorkerId worker, bool is_program) const;
   void TakeInitialValues(const Payload& values, ParameterEndpoint::ReplyCallback done,
                          ReleasedReplies* released);
@@ -217,6 +223,8 @@ class Slice {
   const std::string name_;
   const UpdateScale update_scale_;
   const bool check_finite_;
+  const bool replies_mean_;
+  const size_t size_bytes_;  // of the values
   WorkerCounter& non_finite_pushes_;
 
   bool awaits_initial_;

@@ -67,7 +67,7 @@ class SliceCodecTest : public testing::TestWithParam<std::string> {
     DenseSlice::Options options;
     options.slice.update_scale = UpdateScale::kSum;
     options.slice.name = "slice 0 of w";
-    options.memory = SliceState::Allocate(kSize, *optimizer_).value();
+    options.memory = SliceState::Allocate(kSize, optimizer_.get()).value();
     options.optimizer = optimizer_.get();
     options.slice.schedule = MakeConsistencySchedule({&period, 1}).value();
     options.slice.non_finite_pushes = &non_finite_pushes_;

@@ -31,10 +31,10 @@ absl::StatusOr<HostBuffer> TakeFloats(Payload& payload) {
 
 }  // namespace
 
-absl::StatusOr<SliceState::Memory> SliceState::Allocate(size_t size, const Optimizer& optimizer) {
+absl::StatusOr<SliceState::Memory> SliceState::Allocate(size_t size, const Optimizer* optimizer) {
   Memory memory;
   ASSIGN_OR_RETURN(memory.values, HostBuffer::Create(size));
-  for (int i = 0; i < optimizer.state_count(); ++i) {
+  for (int i = 0; optimizer != nullptr && i < optimizer->state_count(); ++i) {
     ASSIGN_OR_RETURN(memory.optimizer_state.emplace_back(), HostBuffer::Create(size));
   }
   return memory;
@@ -52,7 +52,7 @@ absl::StatusOr<SliceState::Memory> SliceState::Take(SliceSnapshot& snapshot) {
 }
 
 SliceState::SliceState(Memory memory, const Optimizer* optimizer)
-    : optimizer_(*optimizer),
+    : optimizer_(optimizer),
       values_(std::move(memory.values)),
       version_(memory.version),
       optimizer_steps_(memory.optimizer_steps) {
@@ -71,7 +71,7 @@ uint64_t SliceState::optimizer_bytes() const {
   return bytes;
 }
 
-void SliceState::SetInitialValues(const Payload& values) {
+void SliceState::SetValues(const Payload& values) {
   values.CopyTo(values_.BeginChange().to);
 }
 
@@ -87,6 +87,13 @@ SliceState::Update SliceState::BeginUpdate(uint64_t learning_rate_divisor,
   Update update(optimizer_);
   update.application_ = {static_cast<int64_t>(optimizer_steps_), learning_rate_divisor,
                          learning_rate};
+  if (optimizer_ == nullptr) {
+    // Workers have read the restored state before they push.
+    optimizer_state_.clear();
+    if (!update_.has_value()) update_.emplace(HostBuffer(size()));
+    update.values_ = update_->BeginChange();
+    return update;
+  }
   update.values_ = values_.BeginChange();
   for (SliceValues& state : optimizer_state_) {
     update.optimizer_state_.push_back(state.BeginChange());
@@ -95,6 +102,10 @@ SliceState::Update SliceState::BeginUpdate(uint64_t learning_rate_divisor,
 }
 
 void SliceState::Update::Apply(size_t offset, absl::Span<const float> gradient) const {
+  if (optimizer_ == nullptr) {
+    std::copy(gradient.begin(), gradient.end(), values_.to.begin() + offset);
+    return;
+  }
   const bool is_in_place = IsInPlace(values_) &&
                            std::all_of(optimizer_state_.begin(), optimizer_state_.end(), IsInPlace);
   const size_t most = is_in_place ? gradient.size() : kCopiedBlock;
@@ -104,7 +115,7 @@ void SliceState::Update::Apply(size_t offset, absl::Span<const float> gradient) 
     for (const SliceValues::Change& array : optimizer_state_) {
       state.push_back(Elements(array, offset + done, block.size()));
     }
-    optimizer_.Apply(block, application_, Elements(values_, offset + done, block.size()), state);
+    optimizer_->Apply(block, application_, Elements(values_, offset + done, block.size()), state);
   }
 }
 

@@ -17,8 +17,9 @@
 
 namespace capstan {
 
-// The parameters of one slice, their optimizer's state, and the number of updates so far. Not
-// thread-safe: the slice's shard guards it.
+// The parameters of one slice, their optimizer's state, and the number of updates so far. Without an
+// optimizer, which the program runs, an update is what workers get from then on, and the parameters
+// stay. Not thread-safe: the slice's shard guards it.
 class SliceState {
  public:
   // One update. It is applied block by block, while a block is in the cache. Valid until the next
@@ -30,9 +31,9 @@ class SliceState {
 
    private:
     friend class SliceState;
-    explicit Update(const Optimizer& optimizer) : optimizer_(optimizer) {}
+    explicit Update(const Optimizer* optimizer) : optimizer_(optimizer) {}
 
-    const Optimizer& optimizer_;
+    const Optimizer* optimizer_;
     Application application_;
     SliceValues::Change values_;
     absl::InlinedVector<SliceValues::Change, 2> optimizer_state_;
@@ -47,20 +48,23 @@ class SliceState {
   };
 
   // Memory for `size` parameters, all zero. RESOURCE_EXHAUSTED.
-  static absl::StatusOr<Memory> Allocate(size_t size, const Optimizer& optimizer);
+  static absl::StatusOr<Memory> Allocate(size_t size, const Optimizer* optimizer);
   // What a slice had. Takes values and optimizer state out of the snapshot if nobody else has their
   // memory, else copies them. RESOURCE_EXHAUSTED.
   static absl::StatusOr<Memory> Take(SliceSnapshot& snapshot);
 
-  // `optimizer` outlives the state.
+  // `optimizer` outlives the state. Null: the program runs it.
   SliceState(Memory memory, const Optimizer* optimizer);
 
   size_t size() const { return values_.size(); }
   // Number of updates so far.
   uint64_t version() const { return version_; }
-  absl::Span<const float> values() const { return values_.span(); }
   // The current values. No update changes them while a copy of the payload lives.
   Payload Share() const { return values_.Share(); }
+  // What workers get between steps: the values, or without an optimizer the latest update, if there
+  // was one.
+  absl::Span<const float> replied() const { return Replied().span(); }
+  Payload ShareReplied() const { return Replied().Share(); }
   // The optimizer's state, shared like the values.
   std::vector<Payload> ShareOptimizerState() const;
   uint32_t optimizer_arrays() const { return static_cast<uint32_t>(optimizer_state_.size()); }
@@ -69,11 +73,13 @@ class SliceState {
   uint64_t optimizer_steps() const { return optimizer_steps_; }
 
   // Memory of the values and of the optimizer's state, with buffers still read, or kept for reuse.
-  uint64_t values_bytes() const { return values_.held_bytes(); }
+  uint64_t values_bytes() const {
+    return values_.held_bytes() + (update_.has_value() ? update_->held_bytes() : 0);
+  }
   uint64_t optimizer_bytes() const;
 
-  // Begins with other values, one for each parameter. Only before the first update.
-  void SetInitialValues(const Payload& values);
+  // Replaces the values, one for each parameter. With an optimizer only before the first update.
+  void SetValues(const Payload& values);
 
   // Replaces an array of the optimizer's state, which is as long, and the optimizer's count. Only
   // before the first update.
@@ -84,8 +90,11 @@ class SliceState {
   Update BeginUpdate(uint64_t learning_rate_divisor, std::optional<double> learning_rate);
 
  private:
-  const Optimizer& optimizer_;
+  const SliceValues& Replied() const { return update_.has_value() ? *update_ : values_; }
+
+  const Optimizer* const optimizer_;
   SliceValues values_;
+  std::optional<SliceValues> update_;  // the latest one, if there is no optimizer
   std::vector<SliceValues> optimizer_state_;
   uint64_t version_;
   uint64_t optimizer_steps_;

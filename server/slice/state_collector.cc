@@ -68,14 +68,42 @@ void StateCollector::GiveUpAwaiting(WorkerId worker) {
   if (awaited_.erase(worker) > 0) lost_.push_back(worker);
 }
 
-StateCollector StateCollector::OfPrograms() { return StateCollector(/*arrays=*/0, /*size=*/0); }
+StateCollector StateCollector::OfPrograms() {
+  return StateCollector(Kind::kPrograms, /*arrays=*/0, /*size=*/0);
+}
+
+StateCollector StateCollector::OfTable(size_t size) {
+  return StateCollector(Kind::kTable, /*arrays=*/0, size);
+}
+
+bool StateCollector::HasState(WorkerId worker) const {
+  switch (kind_) {
+    case Kind::kEngines:
+      return arrays_ > 0;
+    case Kind::kPrograms:
+      return expected_.count(worker) > 0;
+    case Kind::kTable:
+      break;
+  }
+  return worker == WorkerId(0);
+}
 
 absl::Status StateCollector::Check(WorkerId worker, const Payload& state) const {
-  if (has_programs()) {
+  if (kind_ == Kind::kPrograms) {
     if (state.size_bytes() <= kMaxProgramStateBytes) return absl::OkStatus();
     return absl::InvalidArgumentError(absl::StrCat("expected a program's state of at most ",
                                                    kMaxProgramStateBytes, " bytes, got ",
                                                    state.size_bytes()));
+  }
+  if (kind_ == Kind::kTable) {
+    const size_t array = size_ * sizeof(float);
+    const size_t arrays = state.size_bytes() / array;
+    if (arrays >= 1 && arrays <= 1 + kMaxTableStateArrays && arrays * array == state.size_bytes()) {
+      return absl::OkStatus();
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        "expected the table's state as 1 to ", 1 + kMaxTableStateArrays, " arrays of ", size_,
+        " float32, got ", state.size_bytes(), " bytes"));
   }
   const size_t bytes = arrays_ * size_ * sizeof(float);
   if (arrays_ == 0 || state.size_bytes() != bytes) {

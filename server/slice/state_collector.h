@@ -19,20 +19,25 @@ namespace capstan {
 // Collects one state of each worker after each cut of a slice, and gives back those of the
 // checkpoint from which the job goes on. Holds at most one state of each worker for the cut, and
 // one for its end or its begin. A state is as large as `arrays` copies of the slice's values, or
-// bytes of a program. Not thread-safe: OwnStates has it.
+// bytes of a program, or of worker 0 the table's state. Not thread-safe: OwnStates has it.
 class StateCollector {
  public:
   // A state is `arrays` arrays of `size` floats. With 0 arrays nothing is ever awaited.
-  StateCollector(uint32_t arrays, size_t size) : arrays_(arrays), size_(size) {}
+  StateCollector(uint32_t arrays, size_t size) : StateCollector(Kind::kEngines, arrays, size) {}
 
   // A state is at most kMaxProgramStateBytes long. Those of workers of Expect are awaited.
   static StateCollector OfPrograms();
+  // Of a table that replies the mean. That of worker 0 is always awaited, and has 1 to
+  // 1 + kMaxTableStateArrays arrays of `size` floats.
+  static StateCollector OfTable(size_t size);
 
   uint32_t arrays() const { return arrays_; }
   // Number of cuts so far.
   uint64_t number() const { return cut_; }
   // The same. 0: no worker has anything to send.
-  uint64_t cut() const { return arrays_ > 0 || !expected_.empty() ? cut_ : 0; }
+  uint64_t cut() const {
+    return arrays_ > 0 || !expected_.empty() || kind_ == Kind::kTable ? cut_ : 0;
+  }
 
   // From now on the worker has a state for each cut, until another process takes its place.
   void Expect(WorkerId worker) { expected_.insert(worker); }
@@ -66,14 +71,16 @@ class StateCollector {
   void RemoveWorker(WorkerId worker);
   void NotePush(WorkerId worker) {
     if (!restored_.empty()) restored_.erase(worker);
-    if (has_programs() && awaited_.count(worker) > 0) late_.insert(worker);
+    if (kind_ == Kind::kPrograms && awaited_.count(worker) > 0) late_.insert(worker);
   }
 
  private:
-  bool has_programs() const { return size_ == 0; }
-  bool HasState(WorkerId worker) const {
-    return has_programs() ? expected_.count(worker) > 0 : arrays_ > 0;
-  }
+  enum class Kind { kEngines, kPrograms, kTable };
+
+  StateCollector(Kind kind, uint32_t arrays, size_t size)
+      : kind_(kind), arrays_(arrays), size_(size) {}
+
+  bool HasState(WorkerId worker) const;
   absl::Status Check(WorkerId worker, const Payload& state) const;
   void GiveUpAwaiting(WorkerId worker);
 
@@ -82,8 +89,9 @@ class StateCollector {
     bool is_claimed = false;  // a process has taken the worker's place
   };
 
-  uint32_t arrays_;
-  size_t size_;  // 0: states are bytes of programs
+  Kind kind_;
+  uint32_t arrays_;  // of an engine's state
+  size_t size_;      // of an array
   uint64_t cut_ = 0;
   std::set<WorkerId> expected_;            // of Expect
   std::set<WorkerId> awaited_;             // for the latest cut

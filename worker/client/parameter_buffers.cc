@@ -64,6 +64,7 @@ absl::Status ParameterBuffers::AddTable(const v1::TableSpec& spec, const TableCo
       {}};
   table.pull_codec = codecs.pull;
   table.is_auto_pull = codecs.is_auto_pull;
+  table.replies_mean = spec.replies_mean();
   table.versions.resize(table.slicing.slice_count());
   table.copies.resize(table.slicing.slice_count());
   ASSIGN_OR_RETURN(table.values, AllocateHost(elements));

@@ -36,6 +36,7 @@ class ParameterBuffers {
     std::vector<uint64_t> copies;    // ExchangeReply::copy of each slice's values
     std::shared_ptr<const Codec> pull_codec;
     bool is_auto_pull = false;  // TableCodecs::is_auto_pull
+    bool replies_mean = false;  // TableSpec::replies_mean
   };
 
   // `tables` has the job's tables, in order of table id, and `codecs` those of each. `mirror`

@@ -81,7 +81,9 @@ void ParameterStore::PullAll(Step step, bool is_exact) {
   const absl::Time begin = exchanges_.clock().Now();
   for (int layer = 0; layer < buffers_->layer_count(); ++layer) Open(layer);
   for (uint32_t table = 0; table < buffers_->table_count(); ++table) {
-    SubmitTable(TableId(table), {std::nullopt, step, is_exact});
+    // The first values of a table that replies the mean are its parameters.
+    const bool has_parameters = buffers_->table(TableId(table)).replies_mean;
+    SubmitTable(TableId(table), {std::nullopt, step, is_exact || has_parameters});
   }
   exchanges_.traffic().CountSending(exchanges_.clock().Now() - begin);
 }
@@ -282,6 +284,7 @@ void ParameterStore::OnReply(SliceKey key, const Purpose& purpose, uint64_t byte
   if (reply.status.ok()) CountTraffic(key, purpose, bytes_pushed, reply);
   if (status.ok() && key == program_slice_) program_cut_ = std::max(program_cut_.load(), reply.cut);
   // The slice stays open until the server has the own state: the engine cannot change it before.
+  if (status.ok()) states_.NoteTableCut(key, reply);
   const uint64_t cut = status.ok() ? states_.TakeCut(key, purpose.pull_step, reply) : 0;
   if (cut != 0) return states_.SendOwnState(key, cut);
   exchanges_.Close(layer, status);

@@ -111,6 +111,17 @@ class ParameterStore {
     states_.PushOptimizerState(table, array, steps, values);
   }
 
+  // The same of the table's state, of a table that replies the mean. WaitForLayer waits for it.
+  int64_t due_table_states() const { return states_.due_table_states(); }
+  bool IsTableStateDue(TableId table) const { return states_.IsTableStateDue(table); }
+  void PushTableState(TableId table, bool is_last,
+                      const std::shared_ptr<const std::vector<std::vector<float>>>& arrays) {
+    states_.PushTableState(table, is_last, arrays);
+  }
+
+  // The number of updates in the table's values, while no exchange of its layer is open.
+  uint64_t UpdatesOf(TableId table) const { return buffers_->VersionOf({table, SliceIndex(0)}); }
+
   // The worker, as in all its requests.
   const Sender& sender() const { return exchanges_.sender(); }
 

@@ -1,5 +1,6 @@
 #include "worker/client/state_exchanges.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/functional/any_invocable.h"
@@ -14,7 +15,10 @@ namespace capstan {
 StateExchanges::StateExchanges(const Options& options)
     : options_(options), exchanges_(*options.exchanges), buffers_(*options.buffers) {
   for (uint32_t i = 0; i < buffers_.table_count(); ++i) {
-    cuts_.emplace_back(buffers_.table(TableId(i)).slicing.slice_count());
+    const ParameterBuffers::Table& table = buffers_.table(TableId(i));
+    cuts_.emplace_back(table.slicing.slice_count());
+    const bool has_state = table.replies_mean && exchanges_.sender().worker == WorkerId(0);
+    table_cuts_.emplace_back(has_state ? table.slicing.slice_count() : 0);
   }
 }
 
@@ -59,6 +63,38 @@ void StateExchanges::PushOptimizerState(TableId table, uint32_t array, uint64_t 
   SubmitForSlices(table, [&](SliceKey key) {
     return OptimizerState{array, steps, Payload(PartOf(key, absl::MakeConstSpan(*values)), values)};
   });
+}
+
+bool StateExchanges::IsTableStateDue(TableId table) const {
+  const std::vector<TableCut>& cuts = table_cuts_[table.value()];
+  return std::any_of(cuts.begin(), cuts.end(), [](const TableCut& cut) { return cut.is_due; });
+}
+
+void StateExchanges::NoteTableCut(SliceKey key, const ExchangeReply& reply) {
+  std::vector<TableCut>& cuts = table_cuts_[key.table.value()];
+  if (cuts.empty()) return;
+  TableCut& cut = cuts[key.slice.value()];
+  if (reply.cut <= cut.latest) return;
+  cut.latest = reply.cut;
+  if (!std::exchange(cut.is_due, true)) ++due_table_states_;
+}
+
+void StateExchanges::PushTableState(
+    TableId id, bool is_last,
+    const std::shared_ptr<const std::vector<std::vector<float>>>& arrays) {
+  std::vector<TableCut>& cuts = table_cuts_[id.value()];
+  for (uint32_t slice = 0; slice < cuts.size(); ++slice) {
+    TableCut& cut = cuts[slice];
+    if (!cut.is_due && !is_last) continue;
+    if (std::exchange(cut.is_due, false)) --due_table_states_;
+    const SliceKey key = {id, SliceIndex(slice)};
+    Payload parts;
+    for (const std::vector<float>& array : *arrays) {
+      parts.Append(Payload(PartOf(key, absl::MakeConstSpan(array)), arrays));
+    }
+    OpenAndSubmit(key, TableState{is_last ? kFinalCut : cut.latest, std::move(parts)},
+                  /*take=*/nullptr);
+  }
 }
 
 uint64_t StateExchanges::TakeCut(SliceKey key, Step pull_step, const ExchangeReply& reply) {
@@ -116,9 +152,14 @@ void StateExchanges::SubmitForSlices(
   const ParameterBuffers::Table& table = buffers_.table(id);
   for (uint32_t slice = 0; slice < table.slicing.slice_count(); ++slice) {
     const SliceKey key = {id, SliceIndex(slice)};
-    exchanges_.Open(table.layer, /*exchanges=*/1);
-    Submit(key, make(key), take);
+    OpenAndSubmit(key, make(key), take);
   }
+}
+
+void StateExchanges::OpenAndSubmit(SliceKey key, decltype(ExchangeRequest::purpose) purpose,
+                                   Taker take) {
+  exchanges_.Open(buffers_.table(key.table).layer, /*exchanges=*/1);
+  Submit(key, std::move(purpose), std::move(take));
 }
 
 void StateExchanges::Submit(SliceKey key, decltype(ExchangeRequest::purpose) purpose, Taker take) {

@@ -55,6 +55,17 @@ class StateExchanges {
   void PushOptimizerState(TableId table, uint32_t array, uint64_t steps,
                           const std::shared_ptr<const std::vector<float>>& values);
 
+  // The number of slices whose servers wait for the table's state. Those of a table may be asked for
+  // while no exchange of its layer is open. Only worker 0 has any.
+  int64_t due_table_states() const { return due_table_states_; }
+  bool IsTableStateDue(TableId table) const;
+  // Notes what a reply to a pull says of it.
+  void NoteTableCut(SliceKey key, const ExchangeReply& reply);
+  // Sends the table's state, where a server waits for it, or everywhere if it is the last one: its
+  // parameters, then arrays of the optimizer's state, each as long as the table.
+  void PushTableState(TableId table, bool is_last,
+                      const std::shared_ptr<const std::vector<std::vector<float>>>& arrays);
+
   // The cut for which the server is to have the slice's own state; 0: none. A cut is returned once.
   // `reply` answers a pull at `pull_step`, without an error.
   uint64_t TakeCut(SliceKey key, Step pull_step, const ExchangeReply& reply);
@@ -80,6 +91,8 @@ class StateExchanges {
   void SubmitForSlices(TableId table,
                        absl::FunctionRef<decltype(ExchangeRequest::purpose)(SliceKey)> make,
                        const Taker& take = nullptr);
+  // Opens an exchange, and submits it.
+  void OpenAndSubmit(SliceKey key, decltype(ExchangeRequest::purpose) purpose, Taker take);
   // Submits an exchange that is open. `take` may be null.
   void Submit(SliceKey key, decltype(ExchangeRequest::purpose) purpose, Taker take = nullptr);
   void OnReply(SliceKey key, const Taker& take, const ExchangeReply& reply);
@@ -89,6 +102,13 @@ class StateExchanges {
   const ParameterBuffers& buffers_;
   // By table and slice: the latest cut for which own state was sent. Guarded like values.
   std::vector<std::vector<uint64_t>> cuts_;
+  // The same of tables that reply the mean, for worker 0.
+  struct TableCut {
+    uint64_t latest = 0;
+    bool is_due = false;  // the server waits for the slice's part of the table's state
+  };
+  std::vector<std::vector<TableCut>> table_cuts_;
+  std::atomic<int64_t> due_table_states_{0};
 };
 
 }  // namespace capstan

@@ -190,6 +190,18 @@ capstan_status capstan_push(capstan_job* job, int32_t layer, int64_t timeout_ms)
                     [&](ProgramEngine& engine) { return engine.Push(layer, LimitOf(timeout_ms)); });
 }
 
+capstan_status capstan_push_nothing(capstan_job* job, int32_t layer, int64_t timeout_ms) {
+  return WithEngine(job, [&](ProgramEngine& engine) {
+    return engine.PushNothing(layer, LimitOf(timeout_ms));
+  });
+}
+
+int64_t capstan_updates(capstan_job* job, int32_t table) {
+  ProgramEngine* const engine = EngineOf(job);
+  if (engine == nullptr || table < 0) return -1;
+  return engine->UpdatesOf(capstan::TableId(static_cast<uint32_t>(table)));
+}
+
 capstan_status capstan_pull_rows(capstan_job* job, int32_t table, const uint64_t* keys,
                                  size_t count, int64_t timeout_ms) {
   return WithEngine(job, [&](ProgramEngine& engine) -> absl::Status {

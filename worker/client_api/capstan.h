@@ -176,6 +176,12 @@ typedef struct capstan_table {
   double initial_stddev;
   /* NULL: `optimizer`. Else takes its place. */
   const capstan_dense_optimizer* dense_optimizer;
+  /* Not 0: the program runs the optimizer, under BSP only. The first values are the parameters.
+   * After a step in which a worker has a gradient, the values are the mean of the gradients of all
+   * workers, with zeros for those that have none: capstan_updates has grown then. A NaN counts as
+   * any other number. The servers hold the parameters beside it, as rank 0 gives them to
+   * capstan_keep_table. The table has no optimizer then. A job that loses a worker fails. */
+  int32_t replies_mean;
 } capstan_table;
 
 /* The optimizer of a sparse table. The formulas are those of server/sparse/row_optimizer.h. */
@@ -275,6 +281,14 @@ CAPSTAN_EXPORT capstan_status capstan_wait(capstan_job* job, int32_t layer, int6
  * layer. CAPSTAN_WRONG_ORDER: the layer was pushed in this step, or all steps are done. */
 CAPSTAN_EXPORT capstan_status capstan_push(capstan_job* job, int32_t layer, int64_t timeout_ms);
 
+/* As capstan_push, of a layer without a gradient in this step: for programs that need its next
+ * values before capstan_end_step. */
+CAPSTAN_EXPORT capstan_status capstan_push_nothing(capstan_job* job, int32_t layer,
+                                                   int64_t timeout_ms);
+/* The number of updates in the table's values, after capstan_wait. -1 without such a dense table,
+ * before capstan_start, after the last step, and in a child. */
+CAPSTAN_EXPORT int64_t capstan_updates(capstan_job* job, int32_t table);
+
 /* Sparse tables. Once a step, capstan_push_rows sends the gradients of some keys, in any order; the
  * gradients of a key that is there twice are added up. A table without a push in a step had no
  * gradient. For one table, call these and capstan_end_step from one thread at a time.
@@ -345,6 +359,18 @@ CAPSTAN_EXPORT capstan_status capstan_load_optimizer_state(capstan_job* job, int
                                                            size_t count, int64_t steps,
                                                            int64_t timeout_ms);
 
+/* The state of a table with replies_mean, of which the servers have what rank 0 says: `arrays[0]`
+ * are the parameters, the others (at most 16) are what the program's optimizer keeps, each with
+ * `count` numbers, as many as the table has. They are copied. Rank 0 calls it before a step's pushes
+ * if capstan_worker_state_due says so, and with `is_last` before capstan_finish, for --output and
+ * readers. The calls of other ranks do nothing. After a restore the first values of every rank are
+ * these parameters, and until the first push capstan_read_optimizer_state reads the other arrays,
+ * from 0 on. CAPSTAN_INVALID_ARGUMENT: the table is another one, or a number of arrays or numbers. */
+CAPSTAN_EXPORT capstan_status capstan_keep_table(capstan_job* job, int32_t table,
+                                                 const float* const* arrays, size_t num_arrays,
+                                                 size_t count, int32_t is_last,
+                                                 int64_t timeout_ms);
+
 /* What this worker keeps from step to step beside the parameters, in named pieces of bytes: counts,
  * statistics, the place in its data. They travel into checkpoints, and after a restore come back to
  * the worker of the same rank, from capstan_start on. A checkpoint that was cut before a step has
@@ -363,8 +389,8 @@ CAPSTAN_EXPORT capstan_status capstan_worker_state_put(capstan_job* job, const c
  * the job has begun anew. */
 CAPSTAN_EXPORT capstan_status capstan_worker_state_get(capstan_job* job, const char* name,
                                                        void* bytes, size_t* size);
-/* For pieces that are dear to make: sets `*is_due` to 1 if a checkpoint waits for them, and to 0 if
- * not. Call it before each step's computation; who has called it once puts pieces only when it says
+/* For pieces that are dear to make: sets `*is_due` to 1 if a checkpoint waits for them, or for
+ * capstan_keep_table, and to 0 if not. Call it before each step's computation; who has called it once puts pieces only when it says
  * so, and before capstan_finish. Waits for the values of the first dense table. */
 CAPSTAN_EXPORT capstan_status capstan_worker_state_due(capstan_job* job, int32_t* is_due,
                                                        int64_t timeout_ms);

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/ids.h"
 #include "common/base/status_macros.h"
+#include "common/exchange/exchange_request.h"
 #include "worker/client_api/capstan.h"
 #include "worker/client_api/job_access.h"
 #include "worker/program/client_job.h"
@@ -59,6 +60,26 @@ capstan_status capstan_load_optimizer_state(capstan_job* job, int32_t table, int
         {id, static_cast<uint32_t>(array), static_cast<uint64_t>(steps),
          std::make_shared<const std::vector<float>>(from.begin(), from.end())},
         LimitOf(timeout_ms));
+  });
+}
+
+capstan_status capstan_keep_table(capstan_job* job, int32_t table, const float* const* arrays,
+                                  size_t num_arrays, size_t count, int32_t is_last,
+                                  int64_t timeout_ms) {
+  return WithEngine(job, [&](ProgramEngine& engine) -> absl::Status {
+    ASSIGN_OR_RETURN(const capstan::TableId id, capstan::IdOf(table));
+    ASSIGN_OR_RETURN(const auto pointers, capstan::ItemsAt(arrays, num_arrays, "arrays"));
+    if (num_arrays > 1 + capstan::kMaxTableStateArrays) {
+      return absl::InvalidArgumentError(absl::StrCat("num_arrays: expected at most ",
+                                                     1 + capstan::kMaxTableStateArrays, ", got ",
+                                                     num_arrays));
+    }
+    std::vector<std::vector<float>> copies;
+    for (const float* const array : pointers) {
+      ASSIGN_OR_RETURN(const auto numbers, capstan::ItemsAt(array, count, "an array"));
+      copies.emplace_back(numbers.begin(), numbers.end());
+    }
+    return engine.optimizer_state().Keep(id, std::move(copies), is_last != 0, LimitOf(timeout_ms));
   });
 }
 

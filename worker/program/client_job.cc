@@ -115,7 +115,7 @@ int32_t ClientJob::OptimizerArraysOf(int64_t table) const {
   MutexLock lock(&mu_);
   if (table < 0 || table >= static_cast<int64_t>(tables_.size())) return -1;
   const v1::TableSpec& spec = tables_[table];
-  if (spec.has_sparse()) return 0;
+  if (spec.has_sparse() || spec.replies_mean()) return 0;
   return static_cast<int32_t>(
       OptimizerArrays(spec.has_optimizer() ? spec.optimizer() : job_.optimizer()));
 }

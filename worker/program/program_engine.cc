@@ -73,13 +73,30 @@ absl::Status ProgramEngine::Push(int layer, absl::Duration limit) {
   return steps_.Explain(PushUntil(layer, /*has_gradient=*/true, deadline), deadline);
 }
 
+absl::Status ProgramEngine::PushNothing(int layer, absl::Duration limit) {
+  const absl::Time deadline = options_.clock->Now() + limit;
+  return steps_.Explain(PushUntil(layer, /*has_gradient=*/false, deadline), deadline);
+}
+
+int64_t ProgramEngine::UpdatesOf(TableId table) {
+  if (table.value() >= options_.tables.size() || options_.tables[table.value()].has_sparse()) {
+    return -1;
+  }
+  const absl::StatusOr<ProgramSteps::StoreLease> store = steps_.LeaseStore();
+  if (!store.ok() || *store == nullptr) return -1;
+  return static_cast<int64_t>((*store)->UpdatesOf(table));
+}
+
 absl::Status ProgramEngine::PushUntil(int layer, bool has_gradient, absl::Time deadline) {
   RETURN_IF_ERROR(WaitUntil(layer, deadline));
   std::optional<ProgramSteps::TakenPush> push;
   while (!push.has_value()) {
     RETURN_IF_ERROR(steps_.AwaitOpenStep(deadline).status());
     ASSIGN_OR_RETURN(const ProgramSteps::StoreLease store, steps_.LeaseStore());
-    if (store != nullptr) RETURN_IF_ERROR(worker_state_.AwaitKnown(*store, deadline));
+    if (store != nullptr) {
+      RETURN_IF_ERROR(optimizer_state_.CheckIsKept(layer, *store));
+      RETURN_IF_ERROR(worker_state_.AwaitKnown(*store, deadline));
+    }
     ASSIGN_OR_RETURN(push, steps_.TakePush(layer, absl::StrCat("layer ", layer)));
   }
   worker_state_.NotePush(layer, *push->store);

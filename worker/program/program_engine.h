@@ -68,6 +68,11 @@ class ProgramEngine : public Engine {
   absl::Status Wait(int layer, absl::Duration limit);
   // Pushes the layer's gradient, once a step. Waits for the layer before.
   absl::Status Push(int layer, absl::Duration limit);
+  // The same, without a gradient.
+  absl::Status PushNothing(int layer, absl::Duration limit);
+  // The number of updates in the table's values, while no exchange of its layer is open. -1: there
+  // is no such dense table, or all steps are done.
+  int64_t UpdatesOf(TableId table);
   // The rate of the table's pushes from now on; no table: that of all tables. Finite, 0 or more.
   absl::Status SetLearningRate(std::optional<TableId> table, double learning_rate);
   // Ends the step. The servers hear of each layer and sparse table without a push that the step is

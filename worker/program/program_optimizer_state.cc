@@ -8,7 +8,10 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/exchange/exchange_request.h"
+#include "common/job/job_properties.h"
 #include "common/job/optimizer_check.h"
+#include "common/tensor/slicing.h"
 
 namespace capstan {
 namespace {
@@ -29,8 +32,7 @@ absl::Status ProgramOptimizerState::Check(const v1::TableSpec& table, const v1::
     return absl::InvalidArgumentError(absl::StrCat(
         "table ", table.name(), ": expected a dense one; a sparse one has the state in its rows"));
   }
-  const uint32_t arrays =
-      OptimizerArrays(table.has_optimizer() ? table.optimizer() : job.optimizer());
+  const uint32_t arrays = table.replies_mean() ? kMaxTableStateArrays : OptimizerArrays(table.has_optimizer() ? table.optimizer() : job.optimizer());
   if (array < arrays && count == ElementsOf(table)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "table ", table.name(), ": its optimizer has ", arrays, " arrays of ", ElementsOf(table),
@@ -162,6 +164,56 @@ absl::Status ProgramOptimizerState::LoadUntil(const Loaded& loaded, absl::Time d
   RETURN_IF_ERROR(WaitFor(LayerOf(loaded.table), *store, deadline));
   MutexLock lock(&mu_);
   pending_.reset();
+  return absl::OkStatus();
+}
+
+absl::Status ProgramOptimizerState::Keep(TableId table, std::vector<std::vector<float>> arrays,
+                                         bool is_last, absl::Duration limit) {
+  const absl::Time deadline = clock_.Now() + limit;
+  return steps_.Explain(KeepUntil(table, std::move(arrays), is_last, deadline), deadline);
+}
+
+absl::Status ProgramOptimizerState::KeepUntil(TableId table,
+                                              std::vector<std::vector<float>> arrays, bool is_last,
+                                              absl::Time deadline) {
+  if (table.value() >= tables_.size() || !tables_[table.value()].replies_mean()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("table: expected one whose optimizer the program runs, got ", table.value()));
+  }
+  const v1::TableSpec& spec = tables_[table.value()];
+  const uint64_t elements = ElementsOf(spec);
+  const size_t most = std::min<uint64_t>(
+      kMaxTableStateArrays,
+      kMaxSliceBytes / std::min<uint64_t>(SliceBytes(job_.scheduler()), elements * sizeof(float)) - 1);
+  const bool has_size = absl::c_all_of(
+      arrays, [elements](const std::vector<float>& one) { return one.size() == elements; });
+  if (arrays.empty() || arrays.size() > 1 + most || !has_size) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "table ", spec.name(), ": expected its parameters and at most ", most,
+        " arrays of the optimizer's state, each of ", elements, " numbers, got ", arrays.size(),
+        most < kMaxTableStateArrays ? "; smaller --slice_bytes allow more" : ""));
+  }
+  ASSIGN_OR_RETURN(const ProgramSteps::StoreLease store, steps_.LeaseStore());
+  if (store == nullptr) return WhyDone(deadline);
+  RETURN_IF_ERROR(WaitFor(LayerOf(table), *store, deadline));
+  {
+    absl::Cleanup fail = [this] { steps_.FailHalfSent(); };
+    store->PushTableState(table, is_last,
+                          std::make_shared<const std::vector<std::vector<float>>>(std::move(arrays)));
+    std::move(fail).Cancel();
+  }
+  return WaitFor(LayerOf(table), *store, deadline);
+}
+
+absl::Status ProgramOptimizerState::CheckIsKept(int layer, const ParameterStore& store) const {
+  if (store.due_table_states() == 0) return absl::OkStatus();
+  for (uint32_t id = 0; id < tables_.size(); ++id) {
+    if (LayerOf(TableId(id)) != layer || tables_[id].has_sparse()) continue;
+    if (!store.IsTableStateDue(TableId(id))) continue;
+    return absl::FailedPreconditionError(absl::StrCat(
+        "a checkpoint waits for the parameters of table ", tables_[id].name(),
+        ": call capstan_keep_table before the step's pushes, if capstan_worker_state_due says so"));
+  }
   return absl::OkStatus();
 }
 

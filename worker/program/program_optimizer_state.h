@@ -23,7 +23,8 @@
 namespace capstan {
 
 // The state of the servers' optimizers, as a program reads and loads it: arrays of float32, each as
-// long as its dense table, and the number of updates that the optimizer has counted. Calls return
+// long as its dense table, and the number of updates that the optimizer has counted. And the state
+// of tables whose optimizer the program runs, as worker 0 keeps it. Calls return
 // what those of ProgramSteps do, and INVALID_ARGUMENT if the table is sparse, or has no such array
 // of this length. Thread-safe.
 class ProgramOptimizerState {
@@ -63,6 +64,14 @@ class ProgramOptimizerState {
   // push, and unless the job is in BSP: there another worker's push may come before.
   absl::Status Load(Loaded loaded, absl::Duration limit);
 
+  // Worker 0's state of a table that replies the mean: parameters, and arrays of the optimizer's
+  // state. Sent where a checkpoint waits for it, or everywhere if it is the last one.
+  absl::Status Keep(TableId table, std::vector<std::vector<float>> arrays, bool is_last,
+                    absl::Duration limit);
+  // FAILED_PRECONDITION: a checkpoint waits for the state of a table of this layer, none of whose
+  // exchanges is open.
+  absl::Status CheckIsKept(int layer, const ParameterStore& store) const;
+
  private:
   // What the latest call has sent and awaits: a pull at `step`, or a load.
   struct Pending {
@@ -76,6 +85,8 @@ class ProgramOptimizerState {
   absl::Status CheckTable(TableId table, uint32_t array, size_t count) const;
   int LayerOf(TableId table) const { return static_cast<int>(tables_[table.value()].layer()); }
   absl::Status ReadUntil(TableId table, uint32_t array, absl::Span<float> values, uint64_t* steps,
+                         absl::Time deadline);
+  absl::Status KeepUntil(TableId table, std::vector<std::vector<float>> arrays, bool is_last,
                          absl::Time deadline);
   absl::Status LoadUntil(const Loaded& loaded, absl::Time deadline);
   // Waits until no exchange of the layer is open.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
@@ -36,7 +37,9 @@ ProgramWorkerState::ProgramWorkerState(Clock* clock, ProgramSteps* steps,
     : clock_(*clock),
       steps_(*steps),
       has_checkpoints_(has_checkpoints),
-      layer_(LayerOfFirstDense(*tables)) {}
+      layer_(LayerOfFirstDense(*tables)),
+      has_table_state_(absl::c_any_of(
+          *tables, [](const v1::TableSpec& table) { return table.replies_mean(); })) {}
 
 std::string ProgramWorkerState::Encode(const Pieces& pieces) {
   v1::ProgramState state;
@@ -100,7 +103,7 @@ absl::StatusOr<bool> ProgramWorkerState::AwaitDue(absl::Duration limit) {
     MutexLock lock(&mu_);
     asks_ = true;
     // The state of this step is taken already, or there is none.
-    if (at_push_.has_value() || pieces_.empty()) return false;
+    if (at_push_.has_value() || (pieces_.empty() && !has_table_state_)) return false;
   }
   const absl::Status waited =
       steps_.WaitIn(*store, deadline, "values are on their way",
@@ -108,7 +111,7 @@ absl::StatusOr<bool> ProgramWorkerState::AwaitDue(absl::Duration limit) {
   if (!waited.ok()) return steps_.Explain(waited, deadline);
   MutexLock lock(&mu_);
   due_ = store->program_cut();
-  return due_ > sent_;
+  return (due_ > sent_ && !pieces_.empty()) || store->due_table_states() > 0;
 }
 
 void ProgramWorkerState::Begin(ParameterStore& store) {

@@ -1,5 +1,6 @@
 #include "server/coordinator/members/member_loss.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -27,6 +28,12 @@ bool ChangesBits(const JobFacts& facts) {
     *status.add_progress() = facts.ProgressOf(id);
   }
   return HasBspStepsLeft(status);
+}
+
+// Whether the programs run the optimizer of a table.
+bool HasMeanTables(const JobFacts& facts) {
+  return std::any_of(facts.view.tables().begin(), facts.view.tables().end(),
+                     [](const v1::TableSpec& table) { return table.replies_mean(); });
 }
 
 MemberLoss LossBeforeRegistering(const v1::ReportFailureRequest& failure, const JobFacts& facts) {
@@ -70,6 +77,11 @@ MemberLoss LossOfWorker(uint32_t worker, const std::string& what, const std::str
   if (is_last && !facts.job.stay()) {
     return Failing(absl::StrCat(
         what, " and was the last live worker: see the workers' logs, and start the job again"));
+  }
+  if (HasMeanTables(facts)) {
+    return Failing(absl::StrCat(
+        what, "; the programs run the optimizer, and no other process could begin with its state: "
+        "go on from a checkpoint"));
   }
   const Member& member = facts.members.workers()[worker];
   const bool changes_bits = member.is_lost() && ChangesBits(facts);

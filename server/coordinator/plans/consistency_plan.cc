@@ -51,6 +51,9 @@ absl::StatusOr<v1::ConsistencySpec> Changed(const v1::ConsistencyPeriod& latest,
   consistency.MergeFrom(change);
   RETURN_IF_ERROR(ValidateConsistency(consistency));
   RETURN_IF_ERROR(CheckTableStaleness(consistency, tables));
+  v1::JobSpec job;
+  *job.mutable_consistency() = consistency;
+  RETURN_IF_ERROR(CheckMeanTables(job, tables));
   return consistency;
 }
 

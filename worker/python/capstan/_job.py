@@ -140,7 +140,8 @@ class Job(OpenCollectives):
         self.close()
 
     def table(self, name: str, initial: Any, *, optimizer: Optional[Optimizer] = None,
-              layer: Optional[int] = None, stddev: float = 0.0) -> Table:
+              layer: Optional[int] = None, stddev: float = 0.0,
+              replies_mean: bool = False) -> Table:
         """Adds a parameter tensor. Every worker adds the same tables in the same order.
 
         name: no two tables have the same.
@@ -151,6 +152,9 @@ class Job(OpenCollectives):
         optimizer: the job's unless given.
         layer: tables of one layer are pushed and pulled together. Layers are counted from the
         input, 0, 1, ... without gaps; one of its own after the others unless given.
+        replies_mean: the program runs the optimizer, under BSP. The first values are the parameters;
+        after a step in which a worker has a gradient (Table.updates has grown) they are the mean of
+        all workers' gradients. Rank 0 gives the parameters for checkpoints to Table.keep.
 
         Raises InvalidArgument; WrongOrder after `start`.
         """
@@ -164,7 +168,8 @@ class Job(OpenCollectives):
         shape = tuple(int(size) for size in initial) if is_shape else _shape_of(initial)
         index = self._layer_index(layer)
         stddev = _number("stddev", stddev)
-        number = self._add_table(name, shape, optimizer, index, memory, stddev)
+        number = self._add_table(name, shape, optimizer, index, memory, stddev,
+                                 replies_mean)
         if index not in self._layers:
             self._layers[index] = Layer(self._open, index)
         table = Table(self._open, number, name, shape, self._layers[index])
@@ -216,7 +221,8 @@ class Job(OpenCollectives):
         return layer
 
     def _add_table(self, name: str, shape: tuple[int, ...], optimizer: Optional[Optimizer],
-                   layer: int, memory: Optional[_memory.Memory], stddev: float) -> int:
+                   layer: int, memory: Optional[_memory.Memory], stddev: float,
+                   replies_mean: bool) -> int:
         """Returns the table's number."""
         if memory is not None and memory.on_gpu:
             raise _errors.InvalidArgument(
@@ -232,7 +238,8 @@ class Job(OpenCollectives):
             self._open.pointer(), _library.TableStruct(
                 struct_size=ctypes.sizeof(_library.TableStruct), name=_bytes_of(name),
                 shape=(ctypes.c_uint64 * len(shape))(*shape), dimensions=len(shape), layer=layer,
-                initial_from_worker=memory is not None, initial_stddev=stddev, **fields),
+                initial_from_worker=memory is not None, initial_stddev=stddev,
+                replies_mean=replies_mean, **fields),
             number))
         return number.value
 

@@ -95,6 +95,7 @@ class TableStruct(Structure):
         ("initial_from_worker", c_int32),
         ("initial_stddev", c_double),
         ("dense_optimizer", POINTER(DenseOptimizerStruct)),
+        ("replies_mean", c_int32),
     ]
 
 
@@ -150,6 +151,8 @@ FUNCTIONS: dict[str, tuple[object, list[object]]] = {
     "capstan_write_gradient": (c_int32, [c_void_p, c_int32, c_void_p, c_size_t, c_int32]),
     "capstan_wait": (c_int32, [c_void_p, c_int32, c_int64]),
     "capstan_push": (c_int32, [c_void_p, c_int32, c_int64]),
+    "capstan_push_nothing": (c_int32, [c_void_p, c_int32, c_int64]),
+    "capstan_updates": (c_int64, [c_void_p, c_int32]),
     "capstan_pull_rows": (c_int32, [c_void_p, c_int32, c_void_p, c_size_t, c_int64]),
     "capstan_read_rows": (c_int32, [c_void_p, c_int32, c_void_p, c_size_t, c_int64]),
     "capstan_push_rows": (c_int32, [c_void_p, c_int32, c_void_p, c_size_t, c_void_p, c_void_p,
@@ -160,6 +163,8 @@ FUNCTIONS: dict[str, tuple[object, list[object]]] = {
                                                POINTER(c_int64), c_int64]),
     "capstan_load_optimizer_state": (c_int32, [c_void_p, c_int32, c_int32, c_void_p, c_size_t,
                                                c_int64, c_int64]),
+    "capstan_keep_table": (c_int32, [c_void_p, c_int32, POINTER(c_void_p), c_size_t, c_size_t,
+                                     c_int32, c_int64]),
     "capstan_worker_state_put": (c_int32, [c_void_p, c_char_p, c_char_p, c_size_t]),
     "capstan_worker_state_get": (c_int32, [c_void_p, c_char_p, c_void_p, POINTER(c_size_t)]),
     "capstan_worker_state_due": (c_int32, [c_void_p, POINTER(c_int32), c_int64]),

@@ -6,7 +6,7 @@ import ctypes
 import math
 import numbers
 import threading
-from typing import TYPE_CHECKING, Any, Callable, Optional
+from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence
 
 from capstan import _ending, _errors, _library, _memory
 from capstan._open_job import OpenJob
@@ -39,6 +39,11 @@ class Layer:
         push = job.library.capstan_push
         if handle is None or push(handle.pointer, self.index, _ending.WAIT_MS) != _library.OK:
             job.wait_for(push, self.index)
+
+    def push_nothing(self) -> None:
+        """No table has a gradient in this step. For programs that need the next values before the
+        step ends."""
+        self._job.wait_for(self._job.library.capstan_push_nothing, self.index)
 
     def give(self, table: Table) -> None:
         """The table's gradient is complete."""
@@ -191,6 +196,21 @@ class Table:
         memory = self._state_of(values)
         self._job.wait_for(self._job.library.capstan_load_optimizer_state, self._index, array,
                            memory.pointer, memory.size, steps)
+
+    @property
+    def updates(self) -> int:
+        """The number of updates in `values`. Waits for them."""
+        self.wait()
+        return int(self._job.library.capstan_updates(self._job.pointer(), self._index))
+
+    def keep(self, arrays: Sequence[Any], *, is_last: bool = False) -> None:
+        """Of a table with replies_mean, at rank 0: the parameters, and up to 16 arrays of the
+        optimizer's state, for the checkpoint that Job.worker_state_is_due tells of; and before
+        Job.finish, with `is_last`, for --output and readers. float32 in the CPU's memory."""
+        memories = [self._state_of(one) for one in arrays]
+        pointers = (ctypes.c_void_p * len(memories))(*(one.pointer for one in memories))
+        self._job.wait_for(self._job.library.capstan_keep_table, self._index, pointers,
+                           len(memories), math.prod(self.shape), int(is_last))
 
     def _state_of(self, tensor: Any) -> _memory.Memory:
         memory = self._memory_of(tensor, None)

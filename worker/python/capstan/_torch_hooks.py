@@ -13,13 +13,17 @@ from capstan._torch_parameter import Parameter
 _is_compiling: Any = getattr(getattr(torch, "compiler", None), "is_compiling", bool)
 
 
+class ForwardOwner(Protocol):
+    """The trainer, as far as hooks of modules call it."""
+
+    def _before_forward(self, module: torch.nn.Module, own: list[Parameter]) -> None: ...
+
+
 class HookOwner(Protocol):
-    """The trainer, as far as its hooks call it."""
+    """The trainer, as far as hooks of gradients call it."""
 
     _syncs: bool
     _defers: bool
-
-    def _before_forward(self, module: torch.nn.Module, own: list[Parameter]) -> None: ...
 
     def _send(self, parameter: Parameter) -> None: ...
 
@@ -30,7 +34,7 @@ class Hook:
     own: the parameters that the module holds itself, by their names in it.
     """
 
-    def __init__(self, trainer: Optional[HookOwner], own: Mapping[str, Parameter]) -> None:
+    def __init__(self, trainer: Optional[ForwardOwner], own: Mapping[str, Parameter]) -> None:
         self._trainer = trainer
         self._names = list(own)
         self._parameters = list(own.values())
@@ -46,7 +50,7 @@ class Hook:
         if self._trainer is not None:
             self._run(self._trainer, *arguments)
 
-    def _run(self, trainer: HookOwner, *arguments: Any) -> None:
+    def _run(self, trainer: ForwardOwner, *arguments: Any) -> None:
         raise NotImplementedError
 
 
@@ -59,7 +63,7 @@ class BeforeForward(Hook):
 
 
 class BeforeLoad(Hook):
-    def _run(self, trainer: HookOwner, *arguments: Any) -> None:
+    def _run(self, trainer: ForwardOwner, *arguments: Any) -> None:
         state, prefix = arguments[:2]
         for name, parameter in zip(self._names, self._parameters):
             if prefix + name in state:

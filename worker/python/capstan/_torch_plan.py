@@ -14,6 +14,7 @@ from capstan._torch_modules import expect_trainable_modules
 from capstan._torch_optimizers import server_optimizers
 from capstan._torch_shared_state import SharedState
 
+BUFFERS = "capstan.buffers"  # the table of SharedState
 _DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
 
@@ -33,6 +34,7 @@ class Planned:
 class Plan:
     """Sorts a model's tensors.
 
+    runs_here: the program runs the optimizer, which may be any.
     parameters: the optimizer's that require a gradient, in the model's order.
     shared_state: the buffers, as BatchNorm's, and the frozen parameters.
     bags: the model's embedding bags, with the optimizers of their rows.
@@ -40,8 +42,9 @@ class Plan:
     Raises InvalidArgument if servers cannot train the model as the optimizer would.
     """
 
-    def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
-        self.server_optimizers = server_optimizers(optimizer)
+    def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer,
+                 runs_here: bool = False) -> None:
+        self.server_optimizers = [] if runs_here else server_optimizers(optimizer)
         group_of = {id(tensor): i for i, group in enumerate(optimizer.param_groups)
                     for tensor in group["params"]}
         named = list(model.named_parameters())
@@ -55,7 +58,9 @@ class Plan:
         for one in self.parameters:
             _expect_trainable(one)
         expect_trainable_modules(model, {id(one.tensor) for one in self.parameters})
-        self.bags = _bags_of(model, self.server_optimizers[0])
+        if runs_here:
+            _expect_no_bags(model)
+        self.bags = [] if runs_here else _bags_of(model, self.server_optimizers[0])
         trained = {id(one.tensor) for one in self.parameters}
         frozen = [(name, tensor) for name, tensor in named if id(tensor) not in trained]
         expect_own_memory([(one.name, one.tensor) for one in self.parameters],
@@ -74,6 +79,14 @@ class Plan:
                 raise InvalidArgument(
                     f"{name} was frozen at ct.attach, so no server trains it; call "
                     "requires_grad_(True) before ct.attach, and leave its gradient None for now")
+
+
+def _expect_no_bags(model: torch.nn.Module) -> None:
+    for module in model.modules():
+        if isinstance(module, EmbeddingBag):
+            raise InvalidArgument(
+                f"EmbeddingBag {module.name} has its rows on the servers, which step them; attach "
+                "the model without optimizer_runs=\"here\", or use torch.nn.EmbeddingBag")
 
 
 def _bags_of(model: torch.nn.Module, of_model: Optimizer) -> list[tuple[EmbeddingBag, Optimizer]]:

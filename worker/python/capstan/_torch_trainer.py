@@ -18,7 +18,7 @@ from capstan._torch_checkpoint import CheckpointStates
 from capstan._torch_hooks import BeforeForward, BeforeLoad, on_gradient
 from capstan._torch_optimizers import expect_unchanged, give_to_servers, learning_rate
 from capstan._torch_parameter import Parameter
-from capstan._torch_plan import Plan
+from capstan._torch_plan import BUFFERS, Plan
 from capstan._torch_reads import NoDispatch, Views, checksum, has_compiled, waiting_class
 from capstan._torch_refusals import (expect_group_sizes, expect_max_norm, expect_one_loss,
                                      group_sizes, second_gradient, step_after_end)
@@ -27,7 +27,6 @@ from capstan._torch_scaler import Scaler, expect_scaler
 from capstan._torch_state import OptimizerState
 from capstan._torch_structure import Structure
 
-_BUFFERS = "capstan.buffers"
 
 
 class Trainer:
@@ -102,7 +101,7 @@ class Trainer:
             for one in plan.parameters]
         self._buffers: Optional[Table] = None
         if not plan.shared_state.is_empty:
-            self._buffers = job.table(_BUFFERS, plan.shared_state.floats(), optimizer=SGD(1.0))
+            self._buffers = job.table(BUFFERS, plan.shared_state.floats(), optimizer=SGD(1.0))
 
     def _take_values(self) -> None:
         """The servers' values and rank 0's buffers take the place of the program's."""

@@ -18,17 +18,18 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import Any, Mapping, Optional, TypeVar, Union
+from typing import Any, Callable, Mapping, Optional, TypeVar, Union
 
 import torch
 
 from capstan import _job
-from capstan._alone_job import is_alone, say_alone
-from capstan._errors import WrongOrder
+from capstan._alone_job import AloneJob, is_alone, say_alone
+from capstan._errors import InvalidArgument, WrongOrder
 from capstan._job import Job
 from capstan._torch_alone import AloneTrainer
 from capstan._torch_checkpoint import Batches, RandomState
 from capstan._torch_embedding_bag import EmbeddingBag
+from capstan._torch_here import HereTrainer
 from capstan._torch_lion import Lion
 from capstan._torch_trainer import Trainer
 
@@ -58,14 +59,15 @@ __all__ = [
 
 Model = TypeVar("Model", bound=torch.nn.Module)
 
-_attached: Union[Trainer, AloneTrainer, None] = None
+AnyTrainer = Union[Trainer, AloneTrainer, HereTrainer]
+_attached: Optional[AnyTrainer] = None
 # What rank and world_size have said before `attach`, of the environment.
 _told: dict[str, int] = {}
 
 
 def attach(model: Model, optimizer: torch.optim.Optimizer, *, job: Optional[Job] = None,
-           max_norm: Optional[float] = None, grad_scaler: Optional[Any] = None,
-           overlap: bool = True) -> Model:
+           optimizer_runs: str = "servers", max_norm: Optional[float] = None,
+           grad_scaler: Optional[Any] = None, overlap: bool = True) -> Model:
     """Joins the job, and lets the servers run the optimizer from now on. Returns the model.
 
     The model begins with rank 0's values, or with the servers', if the job goes on from a
@@ -77,6 +79,10 @@ def attach(model: Model, optimizer: torch.optim.Optimizer, *, job: Optional[Job]
     optimizer: SGD, Adagrad, Adam, AdamW or RMSprop of torch.optim, or Lion of this module, with
         any parameter groups.
     job: capstan.connect() unless given.
+    optimizer_runs: "here" lets every worker step its own optimizer, which may be any that needs one
+        dense gradient a step. When backward ends, each parameter's gradient is the mean over all
+        workers; clip_grad_norm_, GradScaler and optimizer.step() do what they do with DDP, and
+        ct.step() comes after them. Under BSP. Checkpoints have rank 0's parameters and state.
     max_norm: clips this worker's own gradient to this total norm before it is pushed.
     grad_scaler: the GradScaler that scales the loss. Trainer says more about both.
     overlap: without it ct.step() sends all gradients and waits for the next values: to find out
@@ -90,7 +96,20 @@ def attach(model: Model, optimizer: torch.optim.Optimizer, *, job: Optional[Job]
                          "torch.nn.ModuleDict({'one': one, 'other': other}), and their parameters "
                          "into one optimizer, with a group for each; where a program begins "
                          "again without a job, as in a notebook, it calls ct.finish() before")
-    if job is None and is_alone():
+    if optimizer_runs not in ("servers", "here"):
+        raise InvalidArgument("optimizer_runs: expected \"servers\" or \"here\", got "
+                              f"{optimizer_runs!r}")
+    if optimizer_runs == "here":
+        if max_norm is not None or grad_scaler is not None or not overlap:
+            raise InvalidArgument(
+                "with optimizer_runs=\"here\" leave out max_norm, grad_scaler and overlap: call "
+                "torch.nn.utils.clip_grad_norm_, scaler.step(optimizer) and scaler.update() in the "
+                "loop, as with one process")
+        alone = job is None and is_alone()
+        _attached = HereTrainer(model, optimizer, AloneJob() if alone else job or _job.connect)
+        if alone:
+            say_alone()
+    elif job is None and is_alone():
         _attached = AloneTrainer(model, optimizer, max_norm=max_norm, grad_scaler=grad_scaler,
                                  overlap=overlap)
         say_alone()
@@ -116,7 +135,7 @@ def _tell(variable: str, default: int) -> int:
     return _told[variable]
 
 
-def _trainer() -> Union[Trainer, AloneTrainer]:
+def _trainer() -> AnyTrainer:
     if _attached is None:
         raise WrongOrder("there is no attached model; call ct.attach first")
     return _attached
@@ -182,11 +201,19 @@ def stop(flag: Any) -> bool:
     return _trainer().job.stop(flag)
 
 
-def join() -> contextlib.AbstractContextManager[None]:
+def join(update: Optional[Callable[[], Any]] = None) -> contextlib.AbstractContextManager[None]:
     """`with ct.join():` around the loop over batches, if workers have different numbers of them, as
     with DDP's Join. A worker that has none any more goes on without a gradient, which counts as
-    zeros in the mean, until all are through. Under BSP."""
-    return _trainer().join()
+    zeros in the mean, until all are through. Under BSP.
+
+    update: with optimizer_runs="here", what the loop does between backward and ct.step, as clipping,
+    optimizer.step() and scheduler.step(). Unless given it is optimizer.step()."""
+    trainer = _trainer()
+    if isinstance(trainer, HereTrainer):
+        return trainer.join(update)
+    if update is not None:
+        raise InvalidArgument("update is for optimizer_runs=\"here\"; here the servers step")
+    return trainer.join()
 
 
 def finish() -> bool:

@@ -1,0 +1,280 @@
+"""Training of a model whose optimizer the program runs: the servers average the gradients."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+import weakref
+import zlib
+from typing import Any, Callable, Iterator, Optional, Union
+
+import torch
+
+from capstan._alone_job import AloneJob, expect_progress
+from capstan._errors import InvalidArgument, WrongOrder
+from capstan._job import Job
+from capstan._optimizers import SGD
+from capstan._table import Table
+from capstan._torch_carriers import gradient_of, plain, values_of
+from capstan._torch_checkpoint import CheckpointStates
+from capstan._torch_here_state import HereState
+from capstan._torch_hooks import BeforeForward, after_gradient
+from capstan._torch_optimizers import replace_methods
+from capstan._torch_plan import BUFFERS, Plan, Planned
+from capstan._torch_refusals import (expect_group_sizes, expect_one_loss, group_sizes,
+                                     second_gradient, step_after_end)
+from capstan._torch_shared_state import bits_of, view_of
+from capstan._torch_structure import Structure
+
+
+class HereTrainer:
+    """Each worker steps its own optimizer with the mean of all workers' gradients, as with DDP.
+
+    A gradient leaves as soon as backward has made it. When backward ends, the parameters' gradients
+    are the means. A step is from one `step` to the next, with one backward outside of no_sync.
+    """
+
+    def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer,
+                 job: Union[Job, AloneJob, Callable[[], Job]]) -> None:
+        _expect_usual(optimizer)
+        self._plan = Plan(model, optimizer, runs_here=True)
+        self._optimizer = optimizer
+        self._structure = Structure(model)
+        self._group_sizes = group_sizes(optimizer)
+        self.job = job if isinstance(job, (Job, AloneJob)) else job()
+        self.is_over = False  # finish has returned
+        self._syncs = True
+        self._has_looked = False  # in this step, for a checkpoint that waits for the state
+        self._parameters = [_Parameter(one) for one in self._plan.parameters]
+        if isinstance(self.job, Job):
+            self._start(self.job)
+        self._state = HereState(self.job, optimizer, self._parameters)
+        self.states = CheckpointStates(self.job, model, optimizer)
+        self.states.add("capstan.optimizer", self._state)
+        self._state.keeps = True
+        self._begin_step()
+        self._hooks: list[Any] = []
+        self._nodes: list[object] = []  # that have to live as long
+        self._hook_model(model)
+        self._release_optimizer = self._hook_optimizer()
+
+    def _start(self, job: Job) -> None:
+        """From then on all workers have the same parameters and buffers."""
+        for one in self._parameters:
+            one.table = job.table(one.name, one.planned.initial(), replies_mean=True)
+        buffers: Optional[Table] = None
+        if not self._plan.shared_state.is_empty:
+            buffers = job.table(BUFFERS, self._plan.shared_state.floats(), optimizer=SGD(1.0))
+        job.start()
+        for one in self._parameters:
+            one.begin()
+        if buffers is not None:
+            buffers.wait()
+            self._plan.shared_state.take(values_of(buffers))
+
+    def _hook_model(self, model: torch.nn.Module) -> None:
+        for module in model.modules():
+            hook = module.register_forward_pre_hook(BeforeForward(self, {}))
+            hooks: Any = module._forward_pre_hooks
+            hooks.move_to_end(hook.id, last=False)
+            self._hooks.append(hook)
+        trainer = weakref.ref(self)
+        for one in self._parameters:
+            def on_gradient(*unused: object, one: _Parameter = one) -> None:
+                alive = trainer()
+                if alive is not None and alive._syncs:
+                    alive._send(one)
+
+            hook, node = after_gradient(one.tensor, on_gradient)
+            self._hooks.append(hook)
+            self._nodes.append(node)
+
+    def _hook_optimizer(self) -> Callable[[], None]:
+        """optimizer.step() of a worker without a backward also steps with the others' means."""
+        own_step = self._optimizer.step
+        trainer = weakref.ref(self)
+
+        def step(closure: Any = None, **further: Any) -> Any:
+            alive = trainer()
+            if alive is not None and not alive._has_means and closure is None:
+                alive._exchange()
+            if alive is not None:
+                alive._optimizer._step_count = alive.job.step + 1  # type: ignore[attr-defined]
+            return own_step(closure, **further) if closure is not None else own_step(**further)
+
+        # Learning rate schedulers look for these.
+        step._with_counter = True  # type: ignore[attr-defined]
+        step._wrapped_by_lr_sched = True  # type: ignore[attr-defined]
+        self._optimizer._opt_called = True  # type: ignore[attr-defined]
+        return replace_methods(self._optimizer, {"step": step})
+
+    def _before_forward(self, module: torch.nn.Module, unused: object) -> None:
+        if not self._has_looked and module.training and torch.is_grad_enabled():
+            self._look()
+
+    def _look(self) -> None:
+        """For a checkpoint that waits for the worker's state. Before the step's first push."""
+        if not self._has_looked:
+            self._has_looked = True
+            self._state.begin_step()
+            self.states.begin_step()
+
+    def _begin_step(self) -> None:
+        self._has_looked = False
+        self._awaits_end = False  # of a backward that makes gradients to send
+        self._has_means = False
+        for one in self._parameters:
+            one.is_sent = False
+            one.tensor.grad = None
+
+    def _send(self, one: _Parameter) -> None:
+        """Backward has made the parameter's gradient."""
+        if one.is_sent:
+            raise second_gradient(one.name)
+        if not self._awaits_end:
+            self._awaits_end = True
+            engine: Any = torch.autograd.Variable._execution_engine
+            engine.queue_callback(self._exchange)
+        self._look()
+        one.send()
+
+    def _exchange(self) -> None:
+        """Backward has ended. Sends what is left, and waits for the means."""
+        self._look()
+        for one in reversed(self._parameters):
+            if not one.is_sent:
+                one.send()
+        for one in self._parameters:
+            one.take_mean()
+        self._has_means = True
+
+    @contextlib.contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """Gradients of a backward within are kept, and added to those of the step's last one."""
+        before, self._syncs = self._syncs, False
+        try:
+            yield
+        finally:
+            self._syncs = before
+
+    def step(self, loss: Union[float, torch.Tensor, None] = None, samples: int = 0) -> None:
+        """Ends a step, after optimizer.step(), and clears gradients. Schedulers may step before.
+
+        Raises WrongOrder: others have made gradients, and this worker has not stepped with them.
+        """
+        if self.is_over:
+            raise step_after_end()
+        expect_one_loss(loss)
+        if isinstance(loss, torch.Tensor):
+            loss = float(loss.detach())
+        expect_progress(loss, samples)
+        self._structure.expect_unchanged()
+        self._plan.expect_frozen()
+        expect_group_sizes(self._optimizer, self._group_sizes)
+        if not self._has_means:
+            self._exchange()
+            if any(one.tensor.grad is not None for one in self._parameters):
+                raise WrongOrder(
+                    "ct.step() came without backward and optimizer.step(), and the workers would "
+                    "have other parameters from here on; call optimizer.step() in every step")
+        self._end_step(loss, samples)
+
+    def _end_step(self, loss: Optional[float], samples: int) -> None:
+        if isinstance(self.job, AloneJob):
+            self.job.end_step()
+        else:
+            self.job.end_step(float("nan") if loss is None else loss, samples)
+        self.states.note_step()
+        self._begin_step()
+
+    def wait(self) -> None:
+        """Parameters always have their values."""
+
+    @contextlib.contextmanager
+    def join(self, update: Optional[Callable[[], Any]] = None) -> Iterator[None]:
+        """As Job.join, around a loop with this trainer's steps.
+
+        update: what the loop does between backward and `step`; optimizer.step() unless given.
+        """
+        yield
+        while self.job._others_go_on():
+            self._exchange()
+            (update or self._optimizer.step)()
+            self._end_step(None, samples=0)
+
+    def finish(self) -> bool:
+        """No further step. Model and optimizer are the program's alone again."""
+        if not self.is_over:
+            self._state.is_last = True
+            self.states.save()
+            self._expect_equal()
+            self.is_over = True
+            for hook in self._hooks:
+                hook.remove()
+            self._hooks.clear()
+            self._nodes.clear()
+            for one in self._parameters:
+                one.tensor.grad = None
+            self._release_optimizer()
+        return self.job.finish()
+
+    def _expect_equal(self) -> None:
+        """Warns if the workers' parameters differ. The servers have rank 0's."""
+        checksum = 0
+        for one in self._parameters:
+            bits = bits_of(one.tensor)
+            checksum = zlib.crc32(view_of(bits), checksum)
+        if int(self.job.all_reduce(checksum, "max")) != int(self.job.all_reduce(checksum, "min")):
+            warnings.warn("the workers' parameters differ, and the job keeps rank 0's; each worker "
+                          "has to step its optimizer in the same way, with the same rates")
+
+
+class _Parameter:
+    """A parameter, whose table replies the mean of its gradients."""
+
+    def __init__(self, planned: Planned) -> None:
+        self.planned = planned
+        self.name = planned.name
+        self.tensor = planned.tensor
+        self.table: Optional[Table] = None  # without a job
+        self.is_sent = False  # in this step
+
+    def begin(self) -> None:
+        """The job has begun: takes its values."""
+        assert self.table is not None
+        self.table.wait()
+        with torch.no_grad():
+            self.tensor.copy_(values_of(self.table))
+        self._updates = self.table.updates
+
+    def send(self) -> None:
+        self.is_sent = True
+        gradient = self.tensor.grad
+        if gradient is not None:
+            gradient = plain(self.tensor, gradient)
+        if self.table is None:
+            self.tensor.grad = gradient
+        elif gradient is None:
+            self.table._layer.push_nothing()
+        else:
+            gradient_of(self.table).copy_(gradient)
+            self.table._layer.push()
+
+    def take_mean(self) -> None:
+        """None, as with one process, if no worker has a gradient."""
+        if self.table is None:
+            return
+        before, self._updates = self._updates, self.table.updates
+        mean = values_of(self.table)
+        self.tensor.grad = None if before == self._updates else torch.empty_like(
+            self.tensor, requires_grad=False).copy_(mean)
+
+
+def _expect_usual(optimizer: torch.optim.Optimizer) -> None:
+    name = type(optimizer).__name__
+    if isinstance(optimizer, torch.optim.LBFGS):
+        raise InvalidArgument(f"{name} computes many gradients in a step, and a step here has one; "
+                              "use another optimizer")
+    if isinstance(optimizer, torch.optim.SparseAdam):
+        raise InvalidArgument(f"{name} needs sparse gradients, and the mean of gradients is dense; "
+                              "use Adam, or ct.EmbeddingBag for large embeddings")
