@@ -162,9 +162,9 @@ def needs_a_step(job: Job, rank: int) -> None:
     model = seeded(Mlp)
     trainer = HereTrainer(model, torch.optim.SGD(model.parameters(), lr=0.1), job)
     if rank == 0:
-        model.loss(part_of(joined_batch(0), rank)).backward()
-        trainer._optimizer.step()
         with raising(capstan.JobFailed, "worker 1"):
+            model.loss(part_of(joined_batch(0), rank)).backward()
+            trainer._optimizer.step()
             trainer.step()
             trainer.finish()
     else:
