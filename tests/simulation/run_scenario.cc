@@ -81,6 +81,9 @@ bool MayFailFor(const Scenario& scenario, absl::string_view reason) {
       !absl::StrContains(reason, "was asked to end, and has left")) {
     return false;
   }
+  if (absl::StrContains(reason, "the programs run the optimizer")) {
+    return HasMeanTable(scenario) && WorkersThatCanBeSilenced(scenario) > 0;
+  }
   if (absl::StrContains(reason, "(--allow_other_bits)")) {
     return !scenario.job.membership().allow_other_bits() && WorkersThatCanBeSilenced(scenario) > 0;
   }
@@ -124,6 +127,7 @@ std::optional<float> RateOfStep(const Scenario& scenario, TableId table, Step st
   for (uint32_t worker = 0; worker < scenario.job.cluster().num_workers(); ++worker) {
     const WorkerId id(worker);
     if (!HasGradient(scenario, id, step, table)) continue;
+    if (spec.replies_mean()) return 1.0f;
     if (!scenario.program.has_value()) return static_cast<float>(own);
     return static_cast<float>(scenario.program->LearningRate(id, step, table).value_or(own));
   }
@@ -136,7 +140,7 @@ std::vector<float> KnownEndOf(const Scenario& scenario, SliceKey key) {
   const v1::TableSpec& spec = scenario.tables[key.table.value()];
   const v1::OptimizerSpec& optimizer =
       spec.has_optimizer() ? spec.optimizer() : scenario.job.optimizer();
-  const bool has_momentum = optimizer.type() == v1::OptimizerSpec::MOMENTUM;
+  const bool has_momentum = !spec.replies_mean() && optimizer.type() == v1::OptimizerSpec::MOMENTUM;
   const float momentum = has_momentum ? static_cast<float>(optimizer.momentum()) : 0;
   const uint32_t workers = scenario.job.cluster().num_workers();
   std::vector<float> values(workers * static_cast<size_t>(scenario.steps));

@@ -361,6 +361,21 @@ void DrawTogether(Random& random, absl::Span<Scenario* const> lives) {
   }
 }
 
+// The programs run the optimizer of some tables. They pull after each push.
+void DrawMeanTables(Random& random, absl::Span<Scenario* const> lives) {
+  std::vector<v1::TableSpec> tables = lives.front()->tables;
+  for (v1::TableSpec& table : tables) {
+    // The first one has the job's optimizer.
+    if (&table == &tables.front() || table.has_sparse() || random.Bernoulli(0.4)) continue;
+    table.clear_optimizer();
+    table.set_replies_mean(true);
+  }
+  for (Scenario* life : lives) {
+    life->tables = tables;
+    if (HasMeanTable(*life)) life->pushes_ahead = false;
+  }
+}
+
 // One element of each slice of a push is not 0. So all codecs but bfloat16 bring kTestUpdate
 // exactly, and leave no residual. Pulled values have several elements: bfloat16 and int8 change
 // them. A topk of many elements sends the changed ones exactly, unless the worker is far behind.
@@ -633,6 +648,11 @@ Scenario DrawScenario(uint64_t seed) {
   if (scenario.program.has_value() && scenario.is_always_bsp && scenario.own_arrays == 0) {
     DrawTogether(together, lives);
   }
+  Random means(seed, /*stream=*/12);
+  if (scenario.has_known_end && scenario.is_always_bsp && HasScriptedPrograms(scenario) &&
+      !scenario.job.has_codec()) {
+    DrawMeanTables(means, lives);
+  }
   Random lost(seed, /*stream=*/10);
   const bool can_lose_worker =
       scenario.job.cluster().num_workers() > 1 && scenario.job.membership().allow_other_bits();
@@ -640,6 +660,16 @@ Scenario DrawScenario(uint64_t seed) {
     for (Scenario* life : lives) DrawLostRegistration(lost, *life);
   }
   return scenario;
+}
+
+bool HasScriptedPrograms(const Scenario& scenario) {
+  return scenario.program.has_value() && scenario.own_arrays == 0 &&
+         scenario.program->initial_delay == absl::ZeroDuration();
+}
+
+bool HasMeanTable(const Scenario& scenario) {
+  return std::any_of(scenario.tables.begin(), scenario.tables.end(),
+                     [](const v1::TableSpec& table) { return table.replies_mean(); });
 }
 
 bool HasSparseTable(const Scenario& scenario) {
@@ -677,7 +707,7 @@ std::string Describe(const Scenario& scenario) {
       scenario.program.has_value() ? ", a program" : "",
       scenario.program.has_value() && scenario.program->reduces ? ", reduces" : "",
       scenario.program.has_value() && !scenario.program->ends.empty() ? ", joins" : "",
-      HasSparseTable(scenario) ? ", sparse rows" : "", DescribeCodecs(scenario));
+      HasSparseTable(scenario) ? ", sparse rows" : "", HasMeanTable(scenario) ? ", means" : "", DescribeCodecs(scenario));
 }
 
 }  // namespace capstan

@@ -113,6 +113,13 @@ inline Random ComputeRandom(const Scenario& scenario, uint32_t worker) {
   return Random(scenario.seed, /*stream=*/2'000'000 + worker);
 }
 
+// Whether the scenario's workers are scripted programs. A program has no own state, and is not late
+// with its initial values.
+bool HasScriptedPrograms(const Scenario& scenario);
+
+// Whether the programs run the optimizer of a table. It is SGD with learning rate 1.
+bool HasMeanTable(const Scenario& scenario);
+
 // Whether the last table is sparse. Only programs have one.
 bool HasSparseTable(const Scenario& scenario);
 

@@ -210,17 +210,78 @@ void ScriptedProgram::TellState() {
   on_state_(engine_->steps().current(), of_step);
 }
 
+absl::StatusOr<bool> ScriptedProgram::IsStateDue() {
+  bool is_due = false;
+  RETURN_IF_ERROR(InParts([&]() -> absl::Status {
+    ASSIGN_OR_RETURN(is_due, engine_->worker_state().AwaitDue(kPart));
+    return absl::OkStatus();
+  }));
+  return is_due;
+}
+
+// The optimizer's state is each value and 1.
+absl::Status ScriptedProgram::TakeParameters() {
+  for (uint32_t i = 0; i < scenario_.tables.size(); ++i) {
+    if (!scenario_.tables[i].replies_mean()) continue;
+    const TableId id(i);
+    const auto layer = static_cast<int>(scenario_.tables[i].layer());
+    RETURN_IF_ERROR(InParts([&] { return engine_->Wait(layer, kPart); }));
+    const absl::Span<const float> values = engine_->values()[i];
+    parameters_[id] = {{values.begin(), values.end()}, engine_->UpdatesOf(id)};
+    if (engine_->steps().current() == Step(0)) continue;
+    std::vector<float> state(values.size());
+    uint64_t steps = 0;
+    RETURN_IF_ERROR(InParts([&] {
+      return engine_->optimizer_state().Read(id, /*array=*/0, absl::MakeSpan(state), &steps, kPart);
+    }));
+    for (size_t k = 0; k < state.size(); ++k) {
+      if (state[k] != values[k] + 1) return absl::InternalError("the state is not the parameters'");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ScriptedProgram::KeepParameters(bool is_last) {
+  if (worker_ != WorkerId(0)) return absl::OkStatus();
+  for (const auto& [id, parameters] : parameters_) {
+    std::vector<float> state = parameters.values;
+    for (float& value : state) value += 1;
+    RETURN_IF_ERROR(InParts([&, id = id, &values = parameters.values] {
+      return engine_->optimizer_state().Keep(id, {values, state}, is_last, kPart);
+    }));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ScriptedProgram::StepParameters() {
+  // Before it waits, others may wait for any of its layers.
+  for (const v1::TableSpec& table : scenario_.tables) {
+    const auto layer = static_cast<int>(table.layer());
+    if (parameters_.empty() || table.has_sparse() || engine_->steps().IsPushed(layer)) continue;
+    RETURN_IF_ERROR(InParts([&] { return engine_->PushNothing(layer, kPart); }));
+  }
+  for (auto& [id, parameters] : parameters_) {
+    const auto layer = static_cast<int>(scenario_.tables[id.value()].layer());
+    RETURN_IF_ERROR(InParts([&] { return engine_->Wait(layer, kPart); }));
+    const int64_t updates = engine_->UpdatesOf(id);
+    if (std::exchange(parameters.updates, updates) == updates) continue;
+    const absl::Span<const float> mean = engine_->values()[id.value()];
+    for (size_t k = 0; k < mean.size(); ++k) parameters.values[k] -= mean[k];
+  }
+  return absl::OkStatus();
+}
+
 // Half of the programs put their state in each step, the others when it is due.
 absl::Status ScriptedProgram::TrainStep() {
   const Step step = engine_->steps().current();
-  bool is_due = scenario_.seed % 4 < 2;
+  bool is_due = scenario_.seed % 4 < 2 && parameters_.empty();
   if (!is_due) {
-    RETURN_IF_ERROR(InParts([&]() -> absl::Status {
-      ASSIGN_OR_RETURN(is_due, engine_->worker_state().AwaitDue(kPart));
-      return absl::OkStatus();
-    }));
+    ASSIGN_OR_RETURN(is_due, IsStateDue());
   }
-  if (is_due) RETURN_IF_ERROR(PutState(step));
+  if (is_due) {
+    RETURN_IF_ERROR(KeepParameters(/*is_last=*/false));
+    RETURN_IF_ERROR(PutState(step));
+  }
   RETURN_IF_ERROR(Reduce(step, /*first=*/0));
   if (HasSparseTable(scenario_)) {
     RETURN_IF_ERROR(scenario_.has_known_end ? TrainKnownRows(step) : TrainRows(step));
@@ -232,7 +293,10 @@ absl::Status ScriptedProgram::TrainStep() {
       scenario_.tables.begin(), scenario_.tables.end(), [this](const v1::TableSpec& table) {
         return !table.has_sparse() && engine_->steps().IsPushed(table.layer());
       });
-  if (has_pushed && scenario_.seed % 4 < 2) RETURN_IF_ERROR(PutState(step + 1));
+  if (has_pushed && scenario_.seed % 4 < 2 && parameters_.empty()) {
+    RETURN_IF_ERROR(PutState(step + 1));
+  }
+  RETURN_IF_ERROR(StepParameters());
   return Reduce(step, /*first=*/1);
 }
 
@@ -253,7 +317,12 @@ absl::Status ScriptedProgram::TrainAll() {
       return absl::OkStatus();
     }));
     if (!others_go_on) break;
+    if (!parameters_.empty()) {
+      ASSIGN_OR_RETURN(const bool is_due, IsStateDue());
+      if (is_due) RETURN_IF_ERROR(KeepParameters(/*is_last=*/false));
+    }
     RETURN_IF_ERROR(PutState(engine_->steps().current()));
+    RETURN_IF_ERROR(StepParameters());
     if (HasSparseTable(scenario_)) RETURN_IF_ERROR(SetRateOfRows(engine_->steps().current()));
     RETURN_IF_ERROR(end_step());
   }
@@ -264,8 +333,10 @@ absl::Status ScriptedProgram::Run() {
   RETURN_IF_ERROR(InParts([this] { return engine_->steps().AwaitStart(kPart); }));
   TellState();
   RETURN_IF_ERROR(PutState(engine_->steps().current()));
+  RETURN_IF_ERROR(TakeParameters());
   RETURN_IF_ERROR(TrainAll());
   RETURN_IF_ERROR(PutState(engine_->steps().current()));
+  RETURN_IF_ERROR(KeepParameters(/*is_last=*/true));
   RETURN_IF_ERROR(engine_->End());
   bool evaluates = false;
   RETURN_IF_ERROR(InParts([&]() -> absl::Status {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -59,6 +60,13 @@ class ScriptedProgram : public std::enable_shared_from_this<ScriptedProgram> {
   // The worker's own state is that of this step from now on.
   absl::Status PutState(Step step);
   void TellState();
+  // Takes the parameters of tables whose optimizer the program runs.
+  absl::Status TakeParameters();
+  // Gives these to the servers, if a checkpoint waits for them, or if they are the last ones.
+  absl::Status KeepParameters(bool is_last);
+  // Steps their optimizer with the means of this step.
+  absl::Status StepParameters();
+  absl::StatusOr<bool> IsStateDue();
   absl::StatusOr<std::vector<float>> Pull(const std::vector<uint64_t>& keys);
   TableId sparse_table() const {
     return TableId(static_cast<uint32_t>(scenario_.tables.size() - 1));
@@ -72,14 +80,12 @@ class ScriptedProgram : public std::enable_shared_from_this<ScriptedProgram> {
   const std::shared_ptr<ScriptedEngine> script_;
   std::shared_ptr<ProgramEngine> engine_;
   WorkerId worker_;
+  struct Parameters {
+    std::vector<float> values;
+    int64_t updates = 0;  // that are in them, as the library counts
+  };
+  std::map<TableId, Parameters> parameters_;  // of tables whose optimizer the program runs
 };
-
-// Whether the scenario's workers are scripted programs. A program has no own state, and is not late
-// with its initial values.
-inline bool HasScriptedPrograms(const Scenario& scenario) {
-  return scenario.program.has_value() && scenario.own_arrays == 0 &&
-         scenario.program->initial_delay == absl::ZeroDuration();
-}
 
 }  // namespace capstan
 

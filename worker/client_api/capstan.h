@@ -281,8 +281,9 @@ CAPSTAN_EXPORT capstan_status capstan_wait(capstan_job* job, int32_t layer, int6
  * layer. CAPSTAN_WRONG_ORDER: the layer was pushed in this step, or all steps are done. */
 CAPSTAN_EXPORT capstan_status capstan_push(capstan_job* job, int32_t layer, int64_t timeout_ms);
 
-/* As capstan_push, of a layer without a gradient in this step: for programs that need its next
- * values before capstan_end_step. */
+/* As capstan_push, of a layer without a gradient in this step: for programs that need the
+ * next values before capstan_end_step. Push all layers before you wait for those of one: other
+ * workers may wait for another layer. */
 CAPSTAN_EXPORT capstan_status capstan_push_nothing(capstan_job* job, int32_t layer,
                                                    int64_t timeout_ms);
 /* The number of updates in the table's values, after capstan_wait. -1 without such a dense table,
