@@ -250,6 +250,17 @@ bool IsAlwaysBsp(const std::vector<Scenario*>& lives) {
   });
 }
 
+// A program under BSP with checkpoints.
+bool HasRestoredProgram(uint64_t seed) { return seed % 15 == 0; }
+
+void MakeBsp(Scenario& life) {
+  v1::ConsistencySpec& consistency = *life.job.mutable_consistency();
+  consistency.set_mode(v1::ConsistencySpec::BSP);
+  consistency.clear_staleness();
+  consistency.clear_table_staleness();
+  life.settings.clear();
+}
+
 template <size_t kCount>
 const char* AnyOf(Random& random, const char* const (&choices)[kCount]) {
   return choices[random.UniformInt(kCount)];
@@ -621,7 +632,10 @@ Scenario DrawScenario(uint64_t seed) {
   Random checkpoints(seed, /*stream=*/3);
   if (seed % 3 == 0 || HasShortLives(seed)) DrawCheckpoints(checkpoints, scenario);
   Random programs(seed, /*stream=*/7);
-  if (seed % 7 == 6) DrawProgram(programs, IsAlwaysBsp(LivesOf(scenario)), scenario);
+  if (HasRestoredProgram(seed)) {
+    for (Scenario* life : LivesOf(scenario)) MakeBsp(*life);
+  }
+  if (seed % 7 == 6 || HasRestoredProgram(seed)) DrawProgram(programs, IsAlwaysBsp(LivesOf(scenario)), scenario);
   Random codecs(seed, /*stream=*/5);
   if (seed % 8 == 0 || seed % 16 == 9) DrawCodecs(codecs, scenario);
   if (seed % 16 == 4 || seed % 16 == 5) DrawResiduals(codecs, scenario);

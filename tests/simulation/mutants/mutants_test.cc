@@ -51,6 +51,8 @@ const std::map<std::string, std::string>& Rules() {
       {"optimizer_state_left_out", "final values"},
       {"others_go_on_with_other_bits", "final values"},
       {"own_states_not_awaited", "own state"},
+      {"parameters_left_out", "the job has failed"},
+      {"parameters_not_awaited", "the job has failed"},
       {"program_leaves_layers_out", "the job has failed"},
       {"pull_before_initial_values", "initial values"},
       {"replaced_worker_returns", "stale incarnation"},
