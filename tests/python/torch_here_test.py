@@ -55,7 +55,7 @@ class TorchHereTest(unittest.TestCase):
         self.workers.run("keeps_many_arrays")
 
     def test_a_restored_job_has_the_bits_of_an_undisturbed_one(self) -> None:
-        for name in ("NAdam", "Adafactor", "another"):
+        for name in ("NAdam", "Adafactor", "Muon", "another"):
             if name not in torch_here_cases.optimizers():
                 continue  # an older torch
             with self.subTest(name):

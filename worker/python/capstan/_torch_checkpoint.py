@@ -11,7 +11,7 @@ from typing import Any, Iterator, Optional, Protocol
 
 import torch
 
-from capstan._errors import InvalidArgument, WrongOrder
+from capstan._errors import Error, InvalidArgument, WrongOrder
 from capstan._torch_optimizers import learning_rate
 from capstan._torch_shared_state import bits_of, view_of
 
@@ -83,6 +83,8 @@ class CheckpointStates:
         data = io.BytesIO()
         try:
             torch.save(thing.state_dict(), data)
+        except Error:  # of the job
+            raise
         except Exception as error:
             raise InvalidArgument(
                 f"checkpoint_state {name!r}: its state_dict() cannot be saved: {error}") from error

@@ -6,7 +6,7 @@ import contextlib
 import warnings
 import weakref
 import zlib
-from typing import Any, Callable, Iterator, Optional, Union
+from typing import Any, Callable, Iterator, Optional, Sequence, Union
 
 import torch
 
@@ -28,19 +28,20 @@ from capstan._torch_structure import Structure
 
 
 class HereTrainer:
-    """Each worker steps its own optimizer with the mean of all workers' gradients, as with DDP.
+    """Each worker steps its own optimizers with the mean of all workers' gradients, as with DDP.
 
     A gradient leaves as soon as backward has made it. When backward ends, the parameters' gradients
     are the means. A step is from one `step` to the next, with one backward outside of no_sync.
     """
 
-    def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer,
+    def __init__(self, model: torch.nn.Module, optimizers: Sequence[torch.optim.Optimizer],
                  job: Union[Job, AloneJob, Callable[[], Job]]) -> None:
-        _expect_usual(optimizer)
-        self._plan = Plan(model, optimizer, runs_here=True)
-        self._optimizer = optimizer
+        for optimizer in optimizers:
+            _expect_usual(optimizer)
+        self._plan = Plan(model, *optimizers, runs_here=True)
+        self._optimizers = optimizers
         self._structure = Structure(model)
-        self._group_sizes = group_sizes(optimizer)
+        self._group_sizes = [group_sizes(one) for one in optimizers]
         self.job = job if isinstance(job, (Job, AloneJob)) else job()
         self.is_over = False  # finish has returned
         self._syncs = True
@@ -48,15 +49,15 @@ class HereTrainer:
         self._parameters = [_Parameter(one) for one in self._plan.parameters]
         if isinstance(self.job, Job):
             self._start(self.job)
-        self._state = HereState(self.job, optimizer, self._parameters)
-        self.states = CheckpointStates(self.job, model, optimizer)
+        self._state = HereState(self.job, optimizers, self._parameters)
+        self.states = CheckpointStates(self.job, model, optimizers[0])
         self.states.add("capstan.optimizer", self._state)
         self._state.keeps = True
         self._begin_step()
         self._hooks: list[Any] = []
         self._nodes: list[object] = []  # that have to live as long
         self._hook_model(model)
-        self._release_optimizer = self._hook_optimizer()
+        self._releases = [self._hook_optimizer(one) for one in optimizers]
 
     def _start(self, job: Job) -> None:
         """From then on all workers have the same parameters and buffers."""
@@ -89,9 +90,9 @@ class HereTrainer:
             self._hooks.append(hook)
             self._nodes.append(node)
 
-    def _hook_optimizer(self) -> Callable[[], None]:
+    def _hook_optimizer(self, optimizer: torch.optim.Optimizer) -> Callable[[], None]:
         """optimizer.step() of a worker without a backward also steps with the others' means."""
-        own_step = self._optimizer.step
+        own_step = optimizer.step
         trainer = weakref.ref(self)
 
         def step(closure: Any = None, **further: Any) -> Any:
@@ -99,14 +100,14 @@ class HereTrainer:
             if alive is not None and not alive._has_means and closure is None:
                 alive._exchange()
             if alive is not None:
-                alive._optimizer._step_count = alive.job.step + 1  # type: ignore[attr-defined]
+                optimizer._step_count = alive.job.step + 1  # type: ignore[attr-defined]
             return own_step(closure, **further) if closure is not None else own_step(**further)
 
         # Learning rate schedulers look for these.
         step._with_counter = True  # type: ignore[attr-defined]
         step._wrapped_by_lr_sched = True  # type: ignore[attr-defined]
-        self._optimizer._opt_called = True  # type: ignore[attr-defined]
-        return replace_methods(self._optimizer, {"step": step})
+        optimizer._opt_called = True  # type: ignore[attr-defined]
+        return replace_methods(optimizer, {"step": step})
 
     def _before_forward(self, module: torch.nn.Module, unused: object) -> None:
         if not self._has_looked and module.training and torch.is_grad_enabled():
@@ -170,7 +171,8 @@ class HereTrainer:
         expect_progress(loss, samples)
         self._structure.expect_unchanged()
         self._plan.expect_frozen()
-        expect_group_sizes(self._optimizer, self._group_sizes)
+        for optimizer, sizes in zip(self._optimizers, self._group_sizes):
+            expect_group_sizes(optimizer, sizes)
         if not self._has_means:
             self._exchange()
             if any(one.tensor.grad is not None for one in self._parameters):
@@ -199,8 +201,12 @@ class HereTrainer:
         yield
         while self.job._others_go_on():
             self._exchange()
-            (update or self._optimizer.step)()
+            (update or self._step_all)()
             self._end_step(None, samples=0)
+
+    def _step_all(self) -> None:
+        for optimizer in self._optimizers:
+            optimizer.step()
 
     def finish(self) -> bool:
         """No further step. Model and optimizer are the program's alone again."""
@@ -215,7 +221,8 @@ class HereTrainer:
             self._nodes.clear()
             for one in self._parameters:
                 one.tensor.grad = None
-            self._release_optimizer()
+            for release in self._releases:
+                release()
         return self.job.finish()
 
     def _expect_equal(self) -> None:

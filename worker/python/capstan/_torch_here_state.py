@@ -1,4 +1,4 @@
-"""What checkpoints have of an optimizer that the program runs, and of its parameters."""
+"""What checkpoints have of optimizers that the program runs, and of its parameters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from capstan._table import Table
 
 _MOST_ARRAYS = 16
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16)
-_State = dict[int, dict[str, Any]]
 
 
 class Kept(Protocol):
@@ -23,61 +22,68 @@ class Kept(Protocol):
 
 
 class HereState:
-    """The optimizer, for CheckpointStates. What of its state is shaped like its parameter goes to
+    """The optimizers, for CheckpointStates. What of their state is shaped like its parameter goes to
     the parameter's table, as float32, and comes back from there. The rest is in state_dict."""
 
-    def __init__(self, job: Union[Job, AloneJob], optimizer: torch.optim.Optimizer,
+    def __init__(self, job: Union[Job, AloneJob], optimizers: Sequence[torch.optim.Optimizer],
                  parameters: Sequence[Kept]) -> None:
-        self._optimizer = optimizer
+        self._optimizers = optimizers
         self._is_keeper = job.rank == 0
         self._parameters = parameters
-        self._restored_groups: list[dict[str, Any]] = []  # until the first step begins
+        self._restored_groups: list[list[dict[str, Any]]] = []  # until the first step begins
         self.keeps = False  # the servers may wait for parameters
         self.is_last = False  # there is no further step
 
     def state_dict(self) -> dict[str, Any]:
-        whole = self._optimizer.state_dict()
-        index_of = self._index_of(whole)
-        # torch's own dictionaries stay as they are.
-        states: _State = {index: dict(state) for index, state in whole["state"].items()}
-        arrays: dict[int, list[tuple[str, torch.dtype]]] = {}
+        wholes = [_copy_of(one.state_dict()) for one in self._optimizers]
+        places = self._places(wholes)
+        # By parameter: the names and types of the arrays that its table has.
+        arrays: list[list[tuple[str, torch.dtype]]] = []
         for one in self._parameters:
-            index = index_of[id(one.tensor)]
-            state = states.get(index, {})
+            place = places.get(id(one.tensor))
+            state = {} if place is None else wholes[place[0]]["state"].get(place[1], {})
             taken = [name for name, value in state.items()
                      if _is_like(value, one.tensor)][:_MOST_ARRAYS]
             tensors = [state.pop(name) for name in taken]
-            arrays[index] = [(name, value.dtype) for name, value in zip(taken, tensors)]
+            arrays.append([(name, value.dtype) for name, value in zip(taken, tensors)])
             if self.keeps and self._is_keeper and one.table is not None:
                 one.table.keep([_floats(value) for value in [one.tensor, *tensors]],
                                is_last=self.is_last)
-        return {"optimizer": {**whole, "state": states}, "arrays": arrays}
+        return {"optimizers": wholes, "arrays": arrays}
 
     def load_state_dict(self, saved: dict[str, Any]) -> None:
-        whole = saved["optimizer"]
-        index_of = self._index_of(self._optimizer.state_dict())
-        states: _State = {index: dict(state) for index, state in whole["state"].items()}
-        for one in self._parameters:
+        wholes = [_copy_of(whole) for whole in saved["optimizers"]]
+        places = self._places(wholes)
+        for one, arrays in zip(self._parameters, saved["arrays"]):
             assert one.table is not None
-            index = index_of[id(one.tensor)]
-            for number, (name, dtype) in enumerate(saved["arrays"].get(index, [])):
+            for number, (name, dtype) in enumerate(arrays):
                 array = torch.empty(one.tensor.shape, dtype=torch.float32)
                 one.table.read_optimizer_state(number, array)
-                states.setdefault(index, {})[name] = array.to(dtype)
-        self._optimizer.load_state_dict({**whole, "state": states})
-        self._restored_groups = whole["param_groups"]
+                optimizer, index = places[id(one.tensor)]
+                wholes[optimizer]["state"].setdefault(index, {})[name] = array.to(dtype)
+        for each, whole in zip(self._optimizers, wholes):
+            each.load_state_dict(whole)
+        self._restored_groups = [whole["param_groups"] for whole in wholes]
 
     def begin_step(self) -> None:
         """A scheduler that was made anew has set others by then."""
-        groups, self._restored_groups = self._restored_groups, []
-        for group, restored in zip(self._optimizer.param_groups, groups):
-            group.update({name: one for name, one in restored.items() if name != "params"})
+        restored_groups, self._restored_groups = self._restored_groups, []
+        for optimizer, groups in zip(self._optimizers, restored_groups):
+            for group, restored in zip(optimizer.param_groups, groups):
+                group.update({name: one for name, one in restored.items() if name != "params"})
 
-    def _index_of(self, whole: dict[str, Any]) -> dict[int, int]:
-        """The number of each parameter in the optimizer's state_dict, by the tensor's id."""
-        return {id(tensor): index
-                for saved, group in zip(whole["param_groups"], self._optimizer.param_groups)
+    def _places(self, wholes: list[dict[str, Any]]) -> dict[int, tuple[int, int]]:
+        """The optimizer of each parameter, and its number in the optimizer's state_dict, by the
+        tensor's id."""
+        return {id(tensor): (number, index)
+                for number, (optimizer, whole) in enumerate(zip(self._optimizers, wholes))
+                for saved, group in zip(whole["param_groups"], optimizer.param_groups)
                 for index, tensor in zip(saved["params"], group["params"])}
+
+
+def _copy_of(whole: dict[str, Any]) -> dict[str, Any]:
+    """torch's own dictionaries stay as they are."""
+    return {**whole, "state": {index: dict(state) for index, state in whole["state"].items()}}
 
 
 def _is_like(value: Any, tensor: torch.Tensor) -> bool:

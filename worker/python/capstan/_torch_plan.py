@@ -34,8 +34,9 @@ class Planned:
 class Plan:
     """Sorts a model's tensors.
 
-    runs_here: the program runs the optimizer, which may be any.
-    parameters: the optimizer's that require a gradient, in the model's order.
+    runs_here: the program runs the optimizers, which may be any.
+    parameters: the optimizer's that require a gradient, in the model's order; with runs_here all that
+    require one.
     shared_state: the buffers, as BatchNorm's, and the frozen parameters.
     bags: the model's embedding bags, with the optimizers of their rows.
 
@@ -43,16 +44,17 @@ class Plan:
     """
 
     def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer,
-                 runs_here: bool = False) -> None:
+                 *others: torch.optim.Optimizer, runs_here: bool = False) -> None:
         self.server_optimizers = [] if runs_here else server_optimizers(optimizer)
-        group_of = {id(tensor): i for i, group in enumerate(optimizer.param_groups)
-                    for tensor in group["params"]}
+        groups = [group for one in (optimizer, *others) for group in one.param_groups]
+        group_of = {id(tensor): i for i, group in enumerate(groups) for tensor in group["params"]}
         named = list(model.named_parameters())
         if not set(group_of) <= {id(tensor) for _, tensor in named}:
             raise InvalidArgument("the optimizer has parameters that the model has not; attach the "
                                   "module that holds all of them")
-        self.parameters = [Planned(name, tensor, group_of[id(tensor)]) for name, tensor in named
-                           if tensor.requires_grad and id(tensor) in group_of]
+        self.parameters = [Planned(name, tensor, group_of.get(id(tensor), 0))
+                           for name, tensor in named
+                           if tensor.requires_grad and (runs_here or id(tensor) in group_of)]
         if not self.parameters:
             raise InvalidArgument("expected parameters that require a gradient in the optimizer")
         for one in self.parameters:

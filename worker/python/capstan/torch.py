@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import Any, Callable, Mapping, Optional, TypeVar, Union
+from typing import Any, Callable, Mapping, Optional, Sequence, TypeVar, Union
 
 import torch
 
@@ -65,8 +65,9 @@ _attached: Optional[AnyTrainer] = None
 _told: dict[str, int] = {}
 
 
-def attach(model: Model, optimizer: torch.optim.Optimizer, *, job: Optional[Job] = None,
-           optimizer_runs: str = "servers", max_norm: Optional[float] = None,
+def attach(model: Model,
+           optimizer: Union[torch.optim.Optimizer, Sequence[torch.optim.Optimizer]], *,
+           job: Optional[Job] = None, optimizer_runs: str = "servers", max_norm: Optional[float] = None,
            grad_scaler: Optional[Any] = None, overlap: bool = True) -> Model:
     """Joins the job, and lets the servers run the optimizer from now on. Returns the model.
 
@@ -82,7 +83,8 @@ def attach(model: Model, optimizer: torch.optim.Optimizer, *, job: Optional[Job]
     optimizer_runs: "here" lets every worker step its own optimizer, which may be any that needs one
         dense gradient a step. When backward ends, each parameter's gradient is the mean over all
         workers; clip_grad_norm_, GradScaler and optimizer.step() do what they do with DDP, and
-        ct.step() comes after them. Under BSP. Checkpoints have rank 0's parameters and state.
+        ct.step() comes after them. `optimizer` may be a list of several. Under BSP. Checkpoints
+        have rank 0's parameters and state.
     max_norm: clips this worker's own gradient to this total norm before it is pushed.
     grad_scaler: the GradScaler that scales the loss. Trainer says more about both.
     overlap: without it ct.step() sends all gradients and waits for the next values: to find out
@@ -96,26 +98,27 @@ def attach(model: Model, optimizer: torch.optim.Optimizer, *, job: Optional[Job]
                          "torch.nn.ModuleDict({'one': one, 'other': other}), and their parameters "
                          "into one optimizer, with a group for each; where a program begins "
                          "again without a job, as in a notebook, it calls ct.finish() before")
-    if optimizer_runs not in ("servers", "here"):
-        raise InvalidArgument("optimizer_runs: expected \"servers\" or \"here\", got "
-                              f"{optimizer_runs!r}")
+    is_alone_here = job is None and is_alone()
     if optimizer_runs == "here":
         if max_norm is not None or grad_scaler is not None or not overlap:
             raise InvalidArgument(
                 "with optimizer_runs=\"here\" leave out max_norm, grad_scaler and overlap: call "
                 "torch.nn.utils.clip_grad_norm_, scaler.step(optimizer) and scaler.update() in the "
                 "loop, as with one process")
-        alone = job is None and is_alone()
-        _attached = HereTrainer(model, optimizer, AloneJob() if alone else job or _job.connect)
-        if alone:
-            say_alone()
-    elif job is None and is_alone():
+        optimizers = [optimizer] if isinstance(optimizer, torch.optim.Optimizer) else optimizer
+        _attached = HereTrainer(model, optimizers,
+                                AloneJob() if is_alone_here else job or _job.connect)
+    elif optimizer_runs != "servers" or not isinstance(optimizer, torch.optim.Optimizer):
+        raise InvalidArgument("expected one optimizer that the servers run, or "
+                              f"optimizer_runs=\"here\", got {optimizer_runs!r}")
+    elif is_alone_here:
         _attached = AloneTrainer(model, optimizer, max_norm=max_norm, grad_scaler=grad_scaler,
                                  overlap=overlap)
-        say_alone()
     else:
         _attached = Trainer(model, optimizer, job or _job.connect, max_norm=max_norm,
                             grad_scaler=grad_scaler, overlap=overlap)
+    if is_alone_here:
+        say_alone()
     _expect_as_told("RANK", _attached.job.rank)
     _expect_as_told("WORLD_SIZE", _attached.job.num_workers)
     return model
