@@ -186,6 +186,12 @@ TEST(CheckMeanTablesTest, RefusesEveryModeButBsp) {
   }
 }
 
+TEST(CheckMeanTablesTest, RefusesAJobWhoseWorkersComeAndGo) {
+  v1::JobSpec job = BspJob();
+  job.set_stay(true);
+  EXPECT_THAT(MeanErrorOf(job), HasSubstr("expected no --stay"));
+}
+
 TEST(CheckMeanTablesTest, RefusesDgcAndPullsThatAreNotOfTheWholeMean) {
   v1::JobSpec job = BspJob();
   job.mutable_codec()->set_dgc(true);
