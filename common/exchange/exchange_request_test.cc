@@ -40,8 +40,9 @@ TEST(ExchangeRequestTest, HalvesArePartsOfAStepAlone) {
   EXPECT_EQ(GradientOf(rows), nullptr);
   for (const ExchangeRequest& other :
        {RequestFor(DenseStep()), RequestFor(RowStep()), RequestFor(WorkerState()),
-        RequestFor(WorkerStatePull()), RequestFor(InitialValues()), RequestFor(OptimizerState()),
-        RequestFor(OptimizerStatePull()), RequestFor(Collective()), RequestFor(Probe())}) {
+        RequestFor(WorkerStatePull()), RequestFor(TableState()), RequestFor(InitialValues()),
+        RequestFor(OptimizerState()), RequestFor(OptimizerStatePull()), RequestFor(Collective()),
+        RequestFor(Probe())}) {
     EXPECT_EQ(IsStep(other), other.purpose.index() < 2);
     EXPECT_EQ(PushOf(other), nullptr);
     EXPECT_EQ(PullOf(other), nullptr);
@@ -56,6 +57,7 @@ TEST(ExchangeRequestTest, ItsPayloadsAreEverythingThatItBrings) {
                          KeyList{1, 9, Bytes(2)}, KeyList{1, 9, Bytes(1)}}),
       RequestFor(WorkerState{1, Bytes(7)}),
       RequestFor(WorkerState{1, Bytes(7), /*is_program=*/true}),
+      RequestFor(TableState{1, Bytes(7)}),
       RequestFor(InitialValues{Bytes(7)}),
       RequestFor(OptimizerState{1, 2, Bytes(7)}),
       RequestFor(PartWith(Bytes(7))),
@@ -79,7 +81,8 @@ TEST(ExchangeRequestTest, StateAndCollectiveOperationsLeaveParametersAlone) {
     EXPECT_TRUE(PullsState(pull));
   }
   for (const ExchangeRequest& push :
-       {RequestFor(WorkerState()), RequestFor(OptimizerState()), RequestFor(Collective())}) {
+       {RequestFor(WorkerState()), RequestFor(TableState()), RequestFor(OptimizerState()),
+        RequestFor(Collective())}) {
     EXPECT_TRUE(LeavesParameters(push));
     EXPECT_FALSE(PullsState(push));
   }
@@ -122,6 +125,9 @@ TEST(ExchangeRequestTest, APullAloneHasNothingOfThePush) {
     EXPECT_EQ(PullOf(nothing), nullptr);
     EXPECT_EQ(PayloadBytes(nothing), 0u);
   }
+  const ExchangeRequest of_table = PullAlone(RequestFor(TableState{1, Bytes(7)}));
+  EXPECT_EQ(PullOf(of_table), nullptr);
+  EXPECT_EQ(PayloadBytes(of_table), 0u);
   const ExchangeRequest optimizer = PullAlone(RequestFor(OptimizerStatePull{2}));
   EXPECT_EQ(std::get<OptimizerStatePull>(optimizer.purpose).array, 2u);
 }

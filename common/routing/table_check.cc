@@ -229,6 +229,10 @@ absl::Status CheckMeanTables(const v1::JobSpec& job, const TableSpecs& tables) {
       return absl::InvalidArgumentError(
           absl::StrCat(what, "--consistency=bsp, since all workers step with the same mean"));
     }
+    if (job.stay()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          what, "no --stay, since no later worker could begin with the optimizer's state"));
+    }
     if (job.codec().dgc()) return absl::InvalidArgumentError(absl::StrCat(what, "no --dgc"));
     std::string pull = job.codec().pull();
     for (const v1::TableCodec& own : job.codec().table_codec()) {

@@ -44,7 +44,7 @@ absl::Status CheckSameTables(const TableSpecs& tables, const TableSpecs& expecte
 absl::Status CheckTableStaleness(const v1::ConsistencySpec& consistency, const TableSpecs& tables);
 
 // INVALID_ARGUMENT, naming the table: one with replies_mean is sparse, or has an optimizer, or the
-// job is not in BSP, or has a codec that cannot be used for it.
+// job is not in BSP, or stays, or has a codec that cannot be used for it.
 absl::Status CheckMeanTables(const v1::JobSpec& job, const TableSpecs& tables);
 
 // The same for every table with a codec of its own.

@@ -135,6 +135,88 @@ TEST(CheckOwnArraysTest, TheArraysOfASliceFitInOneMessage) {
             "expected at most 4 arrays of own state of each worker, got 5");
 }
 
+v1::TableSpec MeanTable() {
+  v1::TableSpec table = Table("w", {3});
+  table.set_replies_mean(true);
+  return table;
+}
+
+// Under BSP, in which the table replies the mean.
+std::string MeanErrorOf(const v1::JobSpec& job, const v1::TableSpec& table = MeanTable()) {
+  const absl::Status status = CheckMeanTables(job, Tables({Table("other", {2}), table}));
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  return std::string(status.message());
+}
+
+v1::JobSpec BspJob() {
+  v1::JobSpec job;
+  job.mutable_consistency()->set_mode(v1::ConsistencySpec::BSP);
+  return job;
+}
+
+TEST(CheckMeanTablesTest, UnderBspMostCodecsArePossible) {
+  v1::JobSpec job = BspJob();
+  job.mutable_codec()->set_push("topk:0.01");
+  for (const char* const pull : {"", "float32", "bfloat16", "int8"}) {
+    job.mutable_codec()->set_pull(pull);
+    const absl::Status status = CheckMeanTables(job, Tables({MeanTable()}));
+    EXPECT_TRUE(status.ok()) << pull << ": " << status;
+  }
+}
+
+TEST(CheckMeanTablesTest, RefusesASparseTableOrOneWithAnOptimizerOfTheServers) {
+  v1::TableSpec table = MeanTable();
+  table.mutable_optimizer()->set_type(v1::OptimizerSpec::SGD);
+  const std::string expected =
+      "table w, whose optimizer the program runs: expected a dense table without an optimizer of "
+      "the servers";
+  EXPECT_EQ(MeanErrorOf(BspJob(), table), expected);
+  table = MeanTable();
+  table.mutable_sparse()->set_dim(4);
+  EXPECT_EQ(MeanErrorOf(BspJob(), table), expected);
+}
+
+TEST(CheckMeanTablesTest, RefusesEveryModeButBsp) {
+  v1::JobSpec job;
+  for (const auto mode : {v1::ConsistencySpec::SSP, v1::ConsistencySpec::ASYNC}) {
+    job.mutable_consistency()->set_mode(mode);
+    EXPECT_THAT(MeanErrorOf(job), HasSubstr("table w, whose optimizer the program runs: expected "
+                                            "--consistency=bsp, since all workers"));
+    EXPECT_TRUE(CheckMeanTables(job, Tables({Table("w", {3})})).ok()) << "another kind of table";
+  }
+}
+
+TEST(CheckMeanTablesTest, RefusesAJobWhoseWorkersComeAndGo) {
+  v1::JobSpec job = BspJob();
+  job.set_stay(true);
+  EXPECT_THAT(MeanErrorOf(job), HasSubstr("expected no --stay"));
+}
+
+TEST(CheckMeanTablesTest, RefusesDgcAndPullsThatAreNotOfTheWholeMean) {
+  v1::JobSpec job = BspJob();
+  job.mutable_codec()->set_dgc(true);
+  EXPECT_THAT(MeanErrorOf(job), HasSubstr("expected no --dgc"));
+  for (const char* const pull : {"topk:0.01", "topk-int8:0.5", "auto"}) {
+    job = BspJob();
+    job.mutable_codec()->set_pull(pull);
+    EXPECT_THAT(MeanErrorOf(job), HasSubstr(std::string("got --pull_codec=") + pull + "; float32"));
+  }
+}
+
+TEST(CheckMeanTablesTest, TheCodecOfATableGoesBeforeThatOfTheJob) {
+  v1::JobSpec job = BspJob();
+  job.mutable_codec()->set_pull("topk:0.01");
+  v1::TableCodec& own = *job.mutable_codec()->add_table_codec();
+  own.set_table("w");
+  own.set_codec("bfloat16");
+  EXPECT_TRUE(CheckMeanTables(job, Tables({MeanTable()})).ok());
+  own.set_codec("topk:0.5");
+  EXPECT_THAT(MeanErrorOf(job), HasSubstr("got --pull_codec=topk:0.5"));
+  own.set_table("other");
+  job.mutable_codec()->set_pull("int8");
+  EXPECT_TRUE(CheckMeanTables(job, Tables({Table("other", {2}), MeanTable()})).ok());
+}
+
 TEST(CheckTableCodecsTest, NamesATableThatTheModelDoesNotHave) {
   v1::CodecSpec codec;
   EXPECT_TRUE(CheckTableCodecs(codec, Tables({Table("a", {1})})).ok());
@@ -173,6 +255,13 @@ TEST(CheckSameTablesTest, ComparesTheSourceOfInitialValues) {
   table.set_initial_from_worker(true);
   EXPECT_THAT(DifferenceOf({table}, {Table("a", {1})}),
               HasSubstr("layer 0, initial values from worker 0 where the first"));
+}
+
+TEST(CheckSameTablesTest, ComparesWhoRunsTheOptimizer) {
+  EXPECT_THAT(DifferenceOf({MeanTable()}, {Table("w", {3})}),
+              HasSubstr("layer 0, whose optimizer the program runs where the first worker has "
+                        "table w of shape [3], initial_stddev 0, layer 0; start"));
+  EXPECT_TRUE(CheckSameTables(Tables({MeanTable()}), Tables({MeanTable()}), "", "").ok());
 }
 
 TEST(CheckSameTablesTest, AcceptsEqualTables) {

@@ -195,6 +195,14 @@ TEST(ExchangeHeaderTest, TheStateOfAProgramComesBackAsItWent) {
   EXPECT_TRUE(std::get<WorkerState>(announced.purpose).arrays.empty());
 }
 
+TEST(ExchangeHeaderTest, TheStateOfATableComesBackAsItWent) {
+  const std::string header = Encoded(RequestFor(TableState{300, Zeros(3)}));
+  const ExchangeRequest got = Decoded(header, /*payload_bytes=*/3);
+  EXPECT_EQ(std::get<TableState>(got.purpose).cut, 300u);
+  EXPECT_EQ(BytesIn(std::get<TableState>(got.purpose).arrays), std::vector<uint8_t>({0, 1, 2}));
+  EXPECT_EQ(BytesIn(TakePayload(ExchangeRequest(got))), std::vector<uint8_t>({0, 1, 2}));
+}
+
 TEST(ExchangeHeaderTest, APayloadThatNobodyAsksForIsNamed) {
   const KeyList keys = {1, 9, Zeros(1)};
   const ExchangeRequest without[] = {
@@ -240,6 +248,9 @@ TEST(ExchangeHeaderTest, BytesOfEachPurposeAreGoldenAndComeBack) {
       {RequestFor(Collective{Step(1), 2, CollectiveType::kBroadcast, CollectiveDtype::kFloat64, 300,
                              WorkerId(3)}),
        "\x9a\x01\x0d\x08\x01\x10\x02\x18\x05\x20\x02\x28\xac\x02\x30\x03"},
+      {RequestFor(TableState{300, Payload()}), "\xa2\x01\x03\x08\xac\x02"},
+      {RequestFor(TableState{kFinalCut, Payload()}),
+       "\xa2\x01\x0b\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"},
   };
   for (const auto& [request, bytes] : expected) {
     EXPECT_EQ(Encoded(request), bytes);

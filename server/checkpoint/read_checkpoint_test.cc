@@ -113,6 +113,23 @@ TEST(ReadCheckpointTest, EachTableHasTheStateOfItsOwnOptimizer) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
+TEST(ReadCheckpointTest, ATableWhoseOptimizerTheProgramRunsHasUpTo16Arrays) {
+  v1::CheckpointManifest manifest = ExampleManifest(kStep);
+  manifest.mutable_tables(1)->set_replies_mean(true);
+  std::vector<ShardSnapshot> shards = ExampleShards();
+  SliceSnapshot& bias = shards[1].slices.back();
+  ASSERT_EQ(bias.key.table, TableId(1));
+  for (const size_t arrays : {0, 1, 16}) {
+    bias.optimizer_state.assign(arrays, bias.values);
+    const absl::Status status = Read(WriteCheckpoint(NewFolder(), manifest, shards));
+    EXPECT_TRUE(status.ok()) << arrays << ": " << status;
+  }
+  bias.optimizer_state.assign(17, bias.values);
+  const absl::Status status = Read(WriteCheckpoint(NewFolder(), manifest, shards));
+  EXPECT_FALSE(status.ok());
+  EXPECT_THAT(std::string(status.message()), HasSubstr("/shard-00001.safetensors: block 2"));
+}
+
 TEST(ReadCheckpointTest, RowsAndTheirKeptPushesAreSeenAsTheyWere) {
   v1::CheckpointManifest manifest = ExampleManifest(kStep);
   std::vector<ShardSnapshot> shards = ExampleShards();

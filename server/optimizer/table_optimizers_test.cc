@@ -83,6 +83,27 @@ TEST(TableOptimizersTest, AnOptimizerOfTheJobThatNoTableHasIsRefused) {
   EXPECT_TRUE(CheckJobOptimizerIsUsed(job, tables).ok()) << "the bias has the job's";
 }
 
+TEST(TableOptimizersTest, ATableWhoseOptimizerTheProgramRunsHasNone) {
+  v1::JobSpec job;
+  job.mutable_optimizer()->set_learning_rate(-1);
+  google::protobuf::RepeatedPtrField<v1::TableSpec> tables;
+  tables.Add()->set_name("w");
+  EXPECT_TRUE(absl::IsInvalidArgument(CheckTableOptimizers(job, tables))) << "it has the job's";
+  tables[0].set_replies_mean(true);
+  EXPECT_TRUE(CheckTableOptimizers(job, tables).ok());
+}
+
+TEST(TableOptimizersTest, TheOptimizerOfAJobWhoseProgramRunsItsOwnIsRefused) {
+  google::protobuf::RepeatedPtrField<v1::TableSpec> tables;
+  tables.Add()->set_replies_mean(true);
+  v1::JobSpec job;
+  EXPECT_TRUE(CheckJobOptimizerIsUsed(job, tables).ok());
+  job.mutable_optimizer()->set_learning_rate(0.1);
+  EXPECT_TRUE(absl::IsInvalidArgument(CheckJobOptimizerIsUsed(job, tables)));
+  tables.Add()->set_name("bias");
+  EXPECT_TRUE(CheckJobOptimizerIsUsed(job, tables).ok()) << "the bias has the job's";
+}
+
 TEST(TableOptimizersTest, SparseTablesHaveOptimizersOfTheirOwnKind) {
   const v1::JobSpec job = JobWithMomentum();
   for (const auto type :

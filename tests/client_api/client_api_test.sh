@@ -9,7 +9,7 @@ mkdir "${installed}"
 cp "${root}/worker/client_api/capstan.h" "${root}/worker/client_api/libcapstan.so" "${installed}"
 cd "${TEST_TMPDIR}"
 
-for program in linear_regression wrong_calls; do
+for program in linear_regression wrong_calls wrong_state_calls; do
   gcc -std=c11 -Wall -Wextra -Wpedantic -Werror -O2 -I"${installed}" -o "${program}" \
     "${root}/tests/client_api/${program}.c" -L"${installed}" -Wl,-rpath,"${installed}" -lcapstan -lm
 done
@@ -43,6 +43,7 @@ run linear_regression --num_workers=2 --transport=auto --push_codec=int8 --field
 grep --quiet '"test_accuracy": 1.0' summary.json || fail "no accuracy of 1 with int8"
 
 run wrong_calls --num_workers=1
+run wrong_state_calls --num_workers=1 --consistency=bsp
 
 if CAPSTAN_COORDINATOR=localhost:1 timeout 60 ./linear_regression 2>message; then
   fail "trained without a coordinator"

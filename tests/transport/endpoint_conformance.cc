@@ -1,8 +1,5 @@
 #include "tests/transport/endpoint_conformance.h"
 
-#include <gmock/gmock.h>
-
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <thread>
@@ -14,53 +11,11 @@
 #include "common/exchange/request_parts.h"
 #include "common/scheduler/scheduler.h"
 #include "common/scheduler/transfer_queue.h"
+#include "tests/transport/conformance_rig.h"
 #include "tests/transport/test_shard_host.h"
 
 namespace capstan {
 namespace {
-
-constexpr uint64_t kSmall = 1000;  // elements
-
-// One exchange and its result. Fails the test if a callback runs twice or in the wrong order.
-class Call {
- public:
-  Call(ParameterEndpoint& endpoint, ExchangeRequest request, Clock* clock)
-      : delivered_(clock), reply_(clock) {
-    endpoint.Exchange(
-        std::move(request),
-        [this] {
-          EXPECT_FALSE(is_delivered_.exchange(true)) << "delivered twice";
-          delivered_.Set(true);
-        },
-        [this](ExchangeReply reply) {
-          EXPECT_TRUE(is_delivered_) << "done before delivered";
-          EXPECT_EQ(replies_.fetch_add(1), 0) << "answered twice";
-          reply_.Set(std::move(reply));
-        });
-  }
-  bool is_answered() const { return reply_.is_set(); }
-  ExchangeReply Wait() { return reply_.Wait(); }
-  void WaitUntilDelivered() { delivered_.Wait(); }
-
- private:
-  std::atomic<bool> is_delivered_ = false;
-  std::atomic<int> replies_ = 0;
-  OneShot<bool> delivered_;
-  OneShot<ExchangeReply> reply_;
-};
-
-Payload PayloadOf(std::vector<uint8_t> bytes) {
-  const auto owner = std::make_shared<const std::vector<uint8_t>>(std::move(bytes));
-  Payload payload{owner};
-  payload.Append(*owner);
-  return payload;
-}
-
-std::vector<uint8_t> BytesIn(const Payload& payload) {
-  std::vector<uint8_t> bytes(payload.size_bytes());
-  payload.CopyTo(absl::MakeSpan(bytes));
-  return bytes;
-}
 
 // The worker's part in the sum of `count` float32. Element i is (i modulo 1000) * (worker + 1).
 ExchangeRequest SumRequest(int worker, uint64_t number, size_t count) {
@@ -77,21 +32,6 @@ ExchangeRequest SumRequest(int worker, uint64_t number, size_t count) {
   request.purpose = std::move(part);
   return request;
 }
-
-struct Connected {
-  Connected(const TransportCase& transport, ConsistencyMode mode, int num_workers,
-            uint64_t elements)
-      : Connected(transport, MakeTestHost(mode, num_workers, elements)) {}
-  Connected(const TransportCase& transport, std::unique_ptr<ShardHost> test_host)
-      : host(std::move(test_host)),
-        fixture(transport.make(host.get(), &clock)),
-        endpoint(fixture->Connect()) {}
-
-  RealClock clock;
-  std::unique_ptr<ShardHost> host;
-  std::unique_ptr<TransportFixture> fixture;
-  std::unique_ptr<ParameterEndpoint> endpoint;
-};
 
 }  // namespace
 
@@ -132,43 +72,6 @@ TEST_P(EndpointConformanceTest, LearningRatesAndEmptyPushesArrive) {
   EXPECT_EQ(reply.version, 1u);
   EXPECT_EQ(reply.min_step, Step(2));
   EXPECT_EQ(ToVector(reply.values), std::vector<float>(kSmall, -0.25f));
-}
-
-TEST_P(EndpointConformanceTest, InitialValuesArriveAndReleaseParkedPulls) {
-  for (const uint64_t elements : {uint64_t{1}, kSmall, kTestElements}) {
-    Connected connected(GetParam(), MakeTestHost(ConsistencyMode::kBsp, /*num_workers=*/2, elements,
-                                                 /*own_arrays=*/0, /*restored=*/nullptr,
-                                                 /*initial_from_worker=*/true));
-    Call pull(*connected.endpoint, MakeTestRequest(1, std::nullopt, Step(0)), &connected.clock);
-    ExchangeRequest initial = MakeTestRequest(0, Step(0), std::nullopt, 7.0f, elements);
-    initial.purpose = InitialValues{BroughtBy(initial)};
-    Call sent(*connected.endpoint, std::move(initial), &connected.clock);
-    EXPECT_TRUE(sent.Wait().status.ok());
-    EXPECT_EQ(ToVector(pull.Wait().values), std::vector<float>(elements, 7.0f));
-  }
-}
-
-TEST_P(EndpointConformanceTest, AnOptimizersStateGoesInAndComesOut) {
-  for (const uint64_t elements : {uint64_t{1}, kSmall, kTestElements}) {
-    Connected connected(GetParam(),
-                        MakeTestHost(ConsistencyMode::kBsp, /*num_workers=*/2, elements));
-    const auto load = [&](int worker) {
-      ExchangeRequest request = MakeTestRequest(worker, Step(0), std::nullopt, 7.0f, elements);
-      request.purpose = OptimizerState{/*array=*/0, /*steps=*/300, BroughtBy(request)};
-      Call sent(*connected.endpoint, std::move(request), &connected.clock);
-      return sent.Wait().status;
-    };
-    EXPECT_TRUE(load(/*worker=*/0).ok());
-    EXPECT_THAT(std::string(load(/*worker=*/1).message()),
-                testing::HasSubstr("from worker 0 only"));
-    ExchangeRequest pull = MakeTestRequest(1, std::nullopt, std::nullopt);
-    pull.purpose = OptimizerStatePull{/*array=*/0};
-    Call pulled(*connected.endpoint, std::move(pull), &connected.clock);
-    const ExchangeReply reply = pulled.Wait();
-    EXPECT_TRUE(reply.status.ok()) << reply.status;
-    EXPECT_EQ(reply.optimizer_steps, 300u);
-    EXPECT_EQ(ToVector(reply.values), std::vector<float>(elements, 7.0f));
-  }
 }
 
 TEST_P(EndpointConformanceTest, ALargeSliceArrivesWhole) {
@@ -295,36 +198,6 @@ TEST_P(EndpointConformanceTest, RepeatedPushIsAppliedOnce) {
   }
 }
 
-TEST_P(EndpointConformanceTest, TheOwnStateOfAWorkerGoesIntoACheckpointAndBack) {
-  constexpr uint32_t kArrays = 2;
-  auto state = std::make_shared<std::vector<float>>(kArrays * kSmall);
-  for (size_t i = 0; i < state->size(); ++i) (*state)[i] = static_cast<float>(i);
-  RealClock clock;
-  OneShot<ShardSnapshot> cut(&clock);
-  {
-    Connected first(GetParam(), MakeTestHost(ConsistencyMode::kAsync, 1, kSmall, kArrays));
-    first.host->CutAt(Step(3), [&cut](ShardSnapshot snapshot) { cut.Set(std::move(snapshot)); });
-    Call pull(*first.endpoint, MakeTestRequest(0, std::nullopt, Step(0)), &clock);
-    const uint64_t number = pull.Wait().cut;
-    EXPECT_EQ(number, 1u);
-    ExchangeRequest request = MakeTestRequest(0, std::nullopt, std::nullopt);
-    request.purpose = WorkerState{number, Payload(absl::MakeConstSpan(*state), state)};
-    Call sent(*first.endpoint, std::move(request), &clock);
-    const ExchangeReply reply = sent.Wait();
-    EXPECT_TRUE(reply.status.ok()) << reply.status;
-    EXPECT_TRUE(reply.values.empty());
-  }
-  const ShardSnapshot snapshot = cut.Wait();
-  Connected second(GetParam(),
-                   MakeTestHost(ConsistencyMode::kAsync, 1, kSmall, kArrays, &snapshot));
-  ExchangeRequest request = MakeTestRequest(0, std::nullopt, std::nullopt);
-  request.purpose = WorkerStatePull();
-  Call pulled(*second.endpoint, std::move(request), &clock);
-  const ExchangeReply reply = pulled.Wait();
-  EXPECT_TRUE(reply.status.ok()) << reply.status;
-  EXPECT_EQ(ToVector(reply.values), *state);
-}
-
 TEST_P(EndpointConformanceTest, ACollectiveOperationIsAnsweredOnceAllHaveSentTheirParts) {
   Connected connected(GetParam(), ConsistencyMode::kBsp, /*num_workers=*/2, kSmall);
   const std::unique_ptr<ParameterEndpoint> second_connection = connected.fixture->Connect();
@@ -373,40 +246,6 @@ TEST_P(EndpointConformanceTest, ABroadcastTakesTheBytesOfOneWorkerAndABarrierTak
   part = Collective();
   part.number = 1;
   both(part, {});
-}
-
-TEST_P(EndpointConformanceTest, TheStateOfAProgramGoesIntoACheckpointAndBack) {
-  std::vector<uint8_t> state(3'000'001);  // no whole number of floats
-  for (size_t i = 0; i < state.size(); ++i) state[i] = static_cast<uint8_t>(i * i / 7);
-  RealClock clock;
-  OneShot<ShardSnapshot> cut(&clock);
-  {
-    Connected first(GetParam(), ConsistencyMode::kAsync, /*num_workers=*/1, kSmall);
-    const auto send = [&first, &clock](uint64_t number, Payload bytes) {
-      ExchangeRequest request = MakeTestRequest(0, std::nullopt, std::nullopt);
-      request.purpose = WorkerState{number, std::move(bytes), /*is_program=*/true};
-      Call sent(*first.endpoint, std::move(request), &clock);
-      const ExchangeReply reply = sent.Wait();
-      EXPECT_TRUE(reply.status.ok()) << reply.status;
-      EXPECT_TRUE(reply.values.empty());
-    };
-    send(/*number=*/0, Payload());
-    first.host->CutAt(Step(3), [&cut](ShardSnapshot snapshot) { cut.Set(std::move(snapshot)); });
-    EXPECT_FALSE(cut.is_set()) << "the cut waits for the state";
-    Call pull(*first.endpoint, MakeTestRequest(0, std::nullopt, Step(0)), &clock);
-    const uint64_t number = pull.Wait().cut;
-    EXPECT_EQ(number, 1u);
-    send(number, PayloadOf(state));
-  }
-  const ShardSnapshot snapshot = cut.Wait();
-  Connected second(GetParam(), MakeTestHost(ConsistencyMode::kAsync, 1, kSmall,
-                                            /*own_arrays=*/0, &snapshot));
-  ExchangeRequest request = MakeTestRequest(0, std::nullopt, std::nullopt);
-  request.purpose = WorkerStatePull{/*is_program=*/true};
-  Call pulled(*second.endpoint, std::move(request), &clock);
-  const ExchangeReply reply = pulled.Wait();
-  EXPECT_TRUE(reply.status.ok()) << reply.status;
-  EXPECT_TRUE(BytesIn(reply.values) == state);
 }
 
 TEST_P(EndpointConformanceTest, WhatIsOpenIsAnsweredWhenItAllEnds) {

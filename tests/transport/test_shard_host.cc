@@ -13,12 +13,13 @@ namespace capstan {
 
 std::unique_ptr<ShardHost> MakeTestHost(ConsistencyMode mode, int num_workers, uint64_t elements,
                                         uint32_t own_arrays, const ShardSnapshot* restored,
-                                        bool initial_from_worker) {
+                                        bool initial_from_worker, bool replies_mean) {
   ShardHost::Options options;
   options.job = kTestJob;
   options.update_scale = UpdateScale::kSum;  // A pulled value is then the sum of the pushes.
   options.tables = {{"w", elements, 0.0, {}}};
   options.tables[0].initial_from_worker = initial_from_worker;
+  options.tables[0].replies_mean = replies_mean;
   options.slice_bytes = elements * sizeof(float);
   options.own_arrays = own_arrays;
   options.shard_count = 1;

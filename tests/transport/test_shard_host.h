@@ -19,11 +19,13 @@ inline constexpr uint64_t kTestElements = 2 << 20;  // of the one table with one
 // A host with one table of one slice, zero at first, under a momentum of 0 with learning rate 1.
 // Its values are minus the sum of the gradients, and its optimizer's state is the last gradient.
 // Workers 0 ... num_workers - 1 have incarnation 100 + id, and `own_arrays` arrays of own state. It
-// goes on from `restored`, if given. The initial values may come from worker 0.
+// goes on from `restored`, if given. The initial values may come from worker 0. The table may reply
+// the mean.
 std::unique_ptr<ShardHost> MakeTestHost(ConsistencyMode mode, int num_workers,
                                         uint64_t elements = kTestElements, uint32_t own_arrays = 0,
                                         const ShardSnapshot* restored = nullptr,
-                                        bool initial_from_worker = false);
+                                        bool initial_from_worker = false,
+                                        bool replies_mean = false);
 
 // An exchange of the slice. All elements of the gradient are `value`.
 ExchangeRequest MakeTestRequest(int worker, std::optional<Step> push_step,

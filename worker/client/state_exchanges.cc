@@ -27,7 +27,8 @@ void StateExchanges::PullOwnState() {
     if (OwnArrays(TableId(i)) == 0) continue;
     SubmitForSlices(
         TableId(i), [](SliceKey) { return WorkerStatePull(); },
-        [this](SliceKey key, const ExchangeReply& reply) {
+        [this](SliceKey key, const ExchangeReply& reply) -> absl::Status {
+          RETURN_IF_ERROR(reply.status);
           return reply.values.empty() ? absl::OkStatus() : LoadOwnState(key, reply.values);
         });
   }
@@ -41,6 +42,12 @@ void StateExchanges::PushInitial(TableId table) {
 void StateExchanges::PullOptimizerState(TableId table, uint32_t array,
                                         const std::shared_ptr<OptimizerArray>& to) {
   const auto take = [this, to](SliceKey key, const ExchangeReply& reply) -> absl::Status {
+    if (absl::IsInvalidArgument(reply.status) && buffers_.table(key.table).replies_mean) {
+      // Only a restored slice has arrays, and nobody knows here how many.
+      to->is_missing = true;
+      return absl::OkStatus();
+    }
+    RETURN_IF_ERROR(reply.status);
     const absl::Span<float> values = PartOf(key, absl::MakeSpan(to->values));
     if (reply.values.size_bytes() != values.size() * sizeof(float)) {
       return absl::InternalError(absl::StrCat("a server sent ", reply.values.size_bytes(),
@@ -178,9 +185,8 @@ void StateExchanges::Submit(SliceKey key, decltype(ExchangeRequest::purpose) pur
 }
 
 void StateExchanges::OnReply(SliceKey key, const Taker& take, const ExchangeReply& reply) {
-  absl::Status status = reply.status;
-  if (status.ok()) exchanges_.traffic().CountExchange();
-  if (status.ok() && take != nullptr) status = take(key, reply);
+  if (reply.status.ok()) exchanges_.traffic().CountExchange();
+  const absl::Status status = take == nullptr ? reply.status : take(key, reply);
   exchanges_.Close(buffers_.table(key.table).layer, status);
 }
 

@@ -26,6 +26,7 @@ namespace capstan {
 struct OptimizerArray {
   std::vector<float> values;
   std::atomic<uint64_t> steps{0};  // the largest number that the optimizer of a slice has counted
+  std::atomic<bool> is_missing{false};  // of a table that replies the mean: a server has none
 };
 
 // The exchanges of a worker beside its steps: its own state, for checkpoints and from them, initial
@@ -74,7 +75,7 @@ class StateExchanges {
   void SendOwnState(SliceKey key, uint64_t cut);
 
  private:
-  // Takes what has come with a reply without an error.
+  // Takes what has come with a reply. Returns its error, or OK in spite of one.
   using Taker = std::function<absl::Status(SliceKey key, const ExchangeReply& reply)>;
 
   // The slice's part of an array that is as long as its table.

@@ -180,7 +180,7 @@ absl::StatusOr<ClientJob::Options> ReadConnectOptions(const capstan_connect_opti
 absl::StatusOr<v1::TableSpec> ReadTable(const capstan_table* argument,
                                         std::vector<float>& initial) {
   ASSIGN_OR_RETURN(const capstan_table given,
-                   ReadStruct(argument, &capstan_table::replies_mean, "capstan_table"));
+                   ReadStruct(argument, &capstan_table::initial_stddev, "capstan_table"));
   v1::TableSpec table;
   RETURN_IF_ERROR(SetNameAndLayer(given.name, given.layer, table));
   ASSIGN_OR_RETURN(const uint64_t elements, SetShape(given, table));

@@ -24,6 +24,15 @@ uint64_t ElementsOf(const v1::TableSpec& table) {
   return elements;
 }
 
+// INVALID_ARGUMENT unless the optimizer has this one of its arrays, of as many numbers.
+absl::Status CheckArray(const v1::TableSpec& table, uint32_t arrays, uint32_t array,
+                        size_t count) {
+  if (array < arrays && count == ElementsOf(table)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "table ", table.name(), ": its optimizer has ", arrays, " arrays of ", ElementsOf(table),
+      " numbers, from array 0 on; got array ", array, " of ", count));
+}
+
 }  // namespace
 
 absl::Status ProgramOptimizerState::Check(const v1::TableSpec& table, const v1::JobSpec& job,
@@ -32,11 +41,14 @@ absl::Status ProgramOptimizerState::Check(const v1::TableSpec& table, const v1::
     return absl::InvalidArgumentError(absl::StrCat(
         "table ", table.name(), ": expected a dense one; a sparse one has the state in its rows"));
   }
-  const uint32_t arrays = table.replies_mean() ? kMaxTableStateArrays : OptimizerArrays(table.has_optimizer() ? table.optimizer() : job.optimizer());
-  if (array < arrays && count == ElementsOf(table)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "table ", table.name(), ": its optimizer has ", arrays, " arrays of ", ElementsOf(table),
-      " numbers, from array 0 on; got array ", array, " of ", count));
+  if (table.replies_mean()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "table ", table.name(),
+        ": expected one whose optimizer the servers run; the program has the state of this one"));
+  }
+  const uint32_t arrays =
+      OptimizerArrays(table.has_optimizer() ? table.optimizer() : job.optimizer());
+  return CheckArray(table, arrays, array, count);
 }
 
 absl::Status ProgramOptimizerState::CheckLoaded(absl::Span<const float> values, int64_t steps) {
@@ -68,6 +80,12 @@ absl::Status ProgramOptimizerState::CheckTable(TableId table, uint32_t array, si
       absl::StrCat("table: expected one below ", tables_.size(), ", got ", table.value()));
 }
 
+absl::Status ProgramOptimizerState::CheckRead(TableId id, uint32_t array, size_t count) const {
+  const bool replies_mean = id.value() < tables_.size() && tables_[id.value()].replies_mean();
+  return replies_mean ? CheckArray(tables_[id.value()], kMaxTableStateArrays, array, count)
+                      : CheckTable(id, array, count);
+}
+
 absl::Status ProgramOptimizerState::Begin(Step first_step, bool sends, std::vector<Loaded> loaded,
                                           ParameterStore& store) {
   {
@@ -91,7 +109,7 @@ absl::Status ProgramOptimizerState::Read(TableId table, uint32_t array, absl::Sp
 absl::Status ProgramOptimizerState::ReadUntil(TableId table, uint32_t array,
                                               absl::Span<float> values, uint64_t* steps,
                                               absl::Time deadline) {
-  RETURN_IF_ERROR(CheckTable(table, array, values.size()));
+  RETURN_IF_ERROR(CheckRead(table, array, values.size()));
   ASSIGN_OR_RETURN(const ProgramSteps::StoreLease store, steps_.LeaseStore());
   if (store == nullptr) return WhyDone(deadline);
   RETURN_IF_ERROR(WaitFor(LayerOf(table), *store, deadline));
@@ -115,10 +133,18 @@ absl::Status ProgramOptimizerState::ReadUntil(TableId table, uint32_t array,
     }
   }
   RETURN_IF_ERROR(WaitFor(LayerOf(table), *store, deadline));
+  {
+    MutexLock lock(&mu_);
+    if (pending_.has_value() && pending_->read == read) pending_.reset();
+  }
+  if (read->is_missing) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("table ", tables_[table.value()].name(), ": the servers have no array ", array,
+                     " of the program's optimizer; after a restore they have those of the "
+                     "checkpoint, until the first gradient is pushed"));
+  }
   std::copy(read->values.begin(), read->values.end(), values.begin());
   *steps = read->steps;
-  MutexLock lock(&mu_);
-  if (pending_.has_value() && pending_->read == read) pending_.reset();
   return absl::OkStatus();
 }
 

@@ -42,9 +42,10 @@ class ProgramOptimizerState {
                         const v1::JobSpec& job, ProgramSteps* steps, size_t parts)
       : clock_(*clock), tables_(*tables), job_(job), steps_(*steps), parts_(parts) {}
 
-  // INVALID_ARGUMENT, also if a number is not finite.
+  // INVALID_ARGUMENT, also if the program runs the table's optimizer.
   static absl::Status Check(const v1::TableSpec& table, const v1::JobSpec& job, uint32_t array,
                             size_t count);
+  // INVALID_ARGUMENT, also if a number is not finite.
   static absl::Status CheckLoaded(absl::Span<const float> values, int64_t steps);
 
   // FAILED_PRECONDITION if another worker's update may come before a state that is loaded before
@@ -57,7 +58,8 @@ class ProgramOptimizerState {
                      ParameterStore& store);
 
   // Waits for the values of the table's layer, then reads the array that belongs to them. If the
-  // time passes, the same call goes on.
+  // time passes, the same call goes on. INVALID_ARGUMENT: the program runs the table's optimizer,
+  // and the servers have no such array of a checkpoint.
   absl::Status Read(TableId table, uint32_t array, absl::Span<float> values, uint64_t* steps,
                     absl::Duration limit);
   // Replaces the array before the first step. Only worker 0's counts. FAILED_PRECONDITION after a
@@ -83,6 +85,8 @@ class ProgramOptimizerState {
   };
 
   absl::Status CheckTable(TableId table, uint32_t array, size_t count) const;
+  // The same for a call that reads. A table that replies the mean may have arrays of a checkpoint.
+  absl::Status CheckRead(TableId table, uint32_t array, size_t count) const;
   int LayerOf(TableId table) const { return static_cast<int>(tables_[table.value()].layer()); }
   absl::Status ReadUntil(TableId table, uint32_t array, absl::Span<float> values, uint64_t* steps,
                          absl::Time deadline);

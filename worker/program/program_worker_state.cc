@@ -1,6 +1,5 @@
 #include "worker/program/program_worker_state.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/algorithm/container.h"
@@ -15,12 +14,16 @@
 namespace capstan {
 namespace {
 
-std::optional<int> LayerOfFirstDense(const std::vector<v1::TableSpec>& tables) {
-  const auto first = std::find_if(tables.begin(), tables.end(),
-                                  [](const v1::TableSpec& table) { return !table.has_sparse(); });
+// None: there is no such table.
+template <typename Claim>
+std::optional<int> LayerOfFirst(const std::vector<v1::TableSpec>& tables, Claim claim) {
+  const auto first = absl::c_find_if(tables, claim);
   if (first == tables.end()) return std::nullopt;
   return static_cast<int>(first->layer());
 }
+
+bool IsDense(const v1::TableSpec& table) { return !table.has_sparse(); }
+bool RepliesMean(const v1::TableSpec& table) { return table.replies_mean(); }
 
 Payload PayloadOf(std::string bytes) {
   const auto owned = std::make_shared<std::string>(std::move(bytes));
@@ -37,9 +40,8 @@ ProgramWorkerState::ProgramWorkerState(Clock* clock, ProgramSteps* steps,
     : clock_(*clock),
       steps_(*steps),
       has_checkpoints_(has_checkpoints),
-      layer_(LayerOfFirstDense(*tables)),
-      has_table_state_(absl::c_any_of(
-          *tables, [](const v1::TableSpec& table) { return table.replies_mean(); })) {}
+      layer_(LayerOfFirst(*tables, IsDense)),
+      layer_of_mean_(LayerOfFirst(*tables, RepliesMean)) {}
 
 std::string ProgramWorkerState::Encode(const Pieces& pieces) {
   v1::ProgramState state;
@@ -103,12 +105,15 @@ absl::StatusOr<bool> ProgramWorkerState::AwaitDue(absl::Duration limit) {
     MutexLock lock(&mu_);
     asks_ = true;
     // The state of this step is taken already, or there is none.
-    if (at_push_.has_value() || (pieces_.empty() && !has_table_state_)) return false;
+    if (at_push_.has_value() || (pieces_.empty() && !layer_of_mean_.has_value())) return false;
   }
-  const absl::Status waited =
-      steps_.WaitIn(*store, deadline, "values are on their way",
-                    [&](absl::Duration rest) { return store->WaitForLayerFor(*layer_, rest); });
-  if (!waited.ok()) return steps_.Explain(waited, deadline);
+  // All tables that reply the mean are cut before the same step.
+  for (const int layer : {*layer_, layer_of_mean_.value_or(*layer_)}) {
+    const absl::Status waited =
+        steps_.WaitIn(*store, deadline, "values are on their way",
+                      [&](absl::Duration rest) { return store->WaitForLayerFor(layer, rest); });
+    if (!waited.ok()) return steps_.Explain(waited, deadline);
+  }
   MutexLock lock(&mu_);
   due_ = store->program_cut();
   return (due_ > sent_ && !pieces_.empty()) || store->due_table_states() > 0;

@@ -38,8 +38,9 @@ class ProgramWorkerState {
   absl::Status Put(const std::string& name, absl::Span<const uint8_t> bytes);
   // The piece in the checkpoint from which the job goes on; null: there is none.
   std::shared_ptr<const std::string> Get(const std::string& name) const;
-  // Whether a checkpoint was cut that waits for the pieces, or for a table's state. Waits for the values of the step that
-  // comes next, of the first dense table. Who calls it once puts pieces only when it is true.
+  // Whether a checkpoint was cut that waits for the pieces, or for a table's state. Waits for the
+  // values of the step that comes next, of the first dense table, and of the first one that replies
+  // the mean. Who calls it once puts pieces only when it is true.
   absl::StatusOr<bool> AwaitDue(absl::Duration limit);
 
   // The engine's side:
@@ -66,7 +67,7 @@ class ProgramWorkerState {
   ProgramSteps& steps_;
   const bool has_checkpoints_;
   const std::optional<int> layer_;  // of the first dense table; none: there is none
-  const bool has_table_state_;      // the program runs the optimizer of a table
+  const std::optional<int> layer_of_mean_;  // of the first table whose optimizer the program runs
 
   std::atomic<bool> is_announcing_ = false;  // the servers are being told that there are pieces
 

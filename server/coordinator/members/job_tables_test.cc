@@ -58,6 +58,18 @@ TEST_F(JobTablesTest, TablesThatDoNotFitTheJobAreNotTaken) {
   EXPECT_THAT(Take(Worker(0), /*is_first=*/true), HasSubstr("w"));
 }
 
+TEST_F(JobTablesTest, ATableWhoseOptimizerTheProgramRunsIsTakenUnderBspAlone) {
+  v1::RegisterWorkerRequest worker = Worker(20);
+  worker.mutable_tables(0)->set_replies_mean(true);
+  job_.mutable_consistency()->set_mode(v1::ConsistencySpec::ASYNC);
+  EXPECT_THAT(Take(worker, /*is_first=*/true), HasSubstr("expected --consistency=bsp"));
+  EXPECT_TRUE(tables_.specs().empty());
+  job_.mutable_consistency()->set_mode(v1::ConsistencySpec::BSP);
+  EXPECT_EQ(Take(worker, /*is_first=*/true), "");
+  EXPECT_TRUE(tables_.specs()[0].replies_mean());
+  EXPECT_THAT(Take(Worker(20), /*is_first=*/false), HasSubstr("whose optimizer the program runs"));
+}
+
 TEST_F(JobTablesTest, AlsoTheFirstWorkerHasTheTablesOfTheCheckpoint) {
   restored_.path = "dir/c1";
   *restored_.manifest.mutable_tables() = Worker(20).tables();

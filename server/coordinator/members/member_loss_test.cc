@@ -69,6 +69,20 @@ TEST(MemberLossTest, AJobThatMayNotHaveOtherBitsFails) {
   EXPECT_FALSE(Lose(left, 1).fails_job) << "it was not lost";
 }
 
+TEST(MemberLossTest, AJobWhoseProgramsRunAnOptimizerFails) {
+  ExampleFacts example = Training();
+  SetSteps(example, /*steps_done=*/4);
+  example.facts.view.add_tables()->set_name("b");
+  v1::TableSpec& table = *example.facts.view.add_tables();
+  table.set_name("w");
+  table.set_replies_mean(true);
+  const MemberLoss loss = Lose(example, 1);
+  EXPECT_TRUE(loss.fails_job);
+  EXPECT_EQ(loss.event.text,
+            "worker 1 is gone; the programs run the optimizer, and no other process could begin "
+            "with its state: go on from a checkpoint");
+}
+
 TEST(MemberLossTest, WithoutTheLastWorkerOnlyAJobThatStaysGoesOn) {
   for (const bool stays : {false, true}) {
     ExampleFacts example = Training(stays);

@@ -110,6 +110,26 @@ TEST(ConsistencyPlanTest, ARequestThatComesTwiceIsOneChange) {
   EXPECT_EQ(plan.Begin(Request(Staleness(4)), Tables()).value(), 1u);
 }
 
+TEST(ConsistencyPlanTest, ATableWhoseOptimizerTheProgramRunsStaysUnderBsp) {
+  v1::ConsistencySpec bsp;
+  bsp.set_mode(v1::ConsistencySpec::BSP);
+  TableSpecs tables = Tables();
+  tables[1].set_replies_mean(true);
+  for (const auto mode : {v1::ConsistencySpec::SSP, v1::ConsistencySpec::ASYNC}) {
+    ConsistencyPlan plan(bsp);
+    v1::ConsistencySpec change;
+    change.set_mode(mode);
+    const absl::Status refused = plan.Begin(Request(change), tables).status();
+    EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
+    EXPECT_NE(refused.message().find("table b, whose optimizer the program runs: expected "
+                                     "--consistency=bsp"),
+              absl::string_view::npos)
+        << refused;
+    EXPECT_EQ(plan.Begin(Request(bsp), tables).value(), 0u) << "it is as it was";
+    EXPECT_EQ(plan.Begin(Request(change), Tables()).value(), 1u) << "the servers run all";
+  }
+}
+
 TEST(ConsistencyPlanTest, AViewTellsThePeriodsAndWhatIsPending) {
   ConsistencyPlan plan(Ssp(1));
   v1::JobView view;
