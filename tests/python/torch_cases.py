@@ -183,7 +183,7 @@ def clips(job: Job, rank: int) -> None:
         plain.step()
 
     model = seeded(Mlp)
-    trainer = ct.Trainer(model, OPTIMIZERS["momentum"](model), job, max_norm=bound)
+    trainer = ct.Trainer(model, OPTIMIZERS["momentum"](model), job, max_norm_per_worker=bound)
     for step in range(STEPS):
         (10 * model.loss(part_of(joined_batch(step), rank))).backward()
         trainer.step()
@@ -515,7 +515,7 @@ def scales(job: Job, rank: int) -> None:
     model = seeded(Mlp)
     scaler = torch.amp.GradScaler(DEVICE.type, init_scale=1024.0)
     trainer = ct.Trainer(model, OPTIMIZERS["momentum"](model), job, grad_scaler=scaler,
-                         max_norm=1000.0)
+                         max_norm_per_worker=1000.0)
     for step in range(STEPS):
         if step != bad_step:
             plain.zero_grad()

@@ -32,15 +32,15 @@ class AloneTrainer:
     """
 
     def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, *,
-                 max_norm: Optional[float] = None, grad_scaler: Optional[Any] = None,
+                 max_norm_per_worker: Optional[float] = None, grad_scaler: Optional[Any] = None,
                  overlap: bool = True) -> None:
         expect_scaler(grad_scaler)
-        expect_max_norm(max_norm)
+        expect_max_norm(max_norm_per_worker)
         _expect_no_bags(model)
         self._plan = Plan(model, optimizer)
         self._structure = Structure(model)
         self._optimizer = optimizer
-        self._max_norm = max_norm
+        self._max_norm = max_norm_per_worker
         self._group_sizes = group_sizes(optimizer)
         self._settings = [fixed_settings(group) for group in optimizer.param_groups]
         self.job = AloneJob()
@@ -49,7 +49,7 @@ class AloneTrainer:
         has_scaler = grad_scaler is not None and grad_scaler.is_enabled()
         self._scaler = Scaler(self.job, grad_scaler) if has_scaler else None
         # In a job gradients would leave in backward, and not change afterwards.
-        self._sends_early = overlap and max_norm is None and not has_scaler
+        self._sends_early = overlap and self._max_norm is None and not has_scaler
         self._syncs = True
         self._float_copies = FloatCopies(optimizer, [one.tensor for one in self._plan.parameters])
         self._own_step = optimizer.step

@@ -36,8 +36,8 @@ class Trainer:
     ct.attach makes one, and the functions of capstan.torch call its methods. Use it alone in a
     program that takes part in several jobs.
 
-    max_norm: clips this worker's own gradient to this total norm, as clip_grad_norm_ does, before
-    it is pushed. The mean over the workers, which servers apply, is not clipped again.
+    max_norm_per_worker: clips this worker's own gradient to this total norm, as clip_grad_norm_
+    does, before it is pushed. The mean over the workers, which servers apply, is not clipped again.
     grad_scaler: the GradScaler that has scaled the loss. Gradients are unscaled before they are
     pushed. In BSP all workers skip a step in which one of them has found inf or NaN; in SSP and
     async a worker skips its own.
@@ -47,19 +47,20 @@ class Trainer:
     """
 
     def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer,
-                 job: Union[Job, Callable[[], Job]], *, max_norm: Optional[float] = None,
-                 grad_scaler: Optional[Any] = None, overlap: bool = True) -> None:
+                 job: Union[Job, Callable[[], Job]], *,
+                 max_norm_per_worker: Optional[float] = None, grad_scaler: Optional[Any] = None,
+                 overlap: bool = True, max_norm: object = None) -> None:
         expect_scaler(grad_scaler)
-        expect_max_norm(max_norm)
+        expect_max_norm(max_norm_per_worker, max_norm)
         plan = Plan(model, optimizer)
         self._model = model
         self._optimizer = optimizer
         self._plan = plan
         self._structure = Structure(model)
-        self._max_norm = max_norm
+        self._max_norm = max_norm_per_worker
         scaler = grad_scaler if grad_scaler is not None and grad_scaler.is_enabled() else None
         self._overlaps = overlap
-        self._defers = max_norm is not None or scaler is not None or not overlap
+        self._defers = self._max_norm is not None or scaler is not None or not overlap
         self._syncs = True
         self._group_sizes = group_sizes(optimizer)
         self._rates = [optimizer.lr for optimizer in plan.server_optimizers]

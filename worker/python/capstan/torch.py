@@ -30,6 +30,7 @@ from capstan._torch_alone import AloneTrainer
 from capstan._torch_checkpoint import Batches, RandomState
 from capstan._torch_embedding_bag import EmbeddingBag
 from capstan._torch_lion import Lion
+from capstan._torch_refusals import expect_max_norm
 from capstan._torch_trainer import Trainer
 
 __all__ = [
@@ -64,8 +65,8 @@ _told: dict[str, int] = {}
 
 
 def attach(model: Model, optimizer: torch.optim.Optimizer, *, job: Optional[Job] = None,
-           max_norm: Optional[float] = None, grad_scaler: Optional[Any] = None,
-           overlap: bool = True) -> Model:
+           max_norm_per_worker: Optional[float] = None, grad_scaler: Optional[Any] = None,
+           overlap: bool = True, max_norm: object = None) -> Model:
     """Joins the job, and lets the servers run the optimizer from now on. Returns the model.
 
     The model begins with rank 0's values, or with the servers', if the job goes on from a
@@ -77,26 +78,29 @@ def attach(model: Model, optimizer: torch.optim.Optimizer, *, job: Optional[Job]
     optimizer: SGD, Adagrad, Adam, AdamW or RMSprop of torch.optim, or Lion of this module, with
         any parameter groups.
     job: capstan.connect() unless given.
-    max_norm: clips this worker's own gradient to this total norm before it is pushed.
+    max_norm_per_worker: clips this worker's own gradient to this total norm before it is pushed.
     grad_scaler: the GradScaler that scales the loss. Trainer says more about both.
     overlap: without it ct.step() sends all gradients and waits for the next values: to find out
     whether an error comes from reads or changes of parameters.
+    max_norm: refused, as it does not say which norm.
 
     Raises InvalidArgument: servers cannot do what model and optimizer ask for, and what to do.
     """
     global _attached
+    expect_max_norm(max_norm_per_worker, max_norm)
     if _attached is not None and not _attached.is_over:
         raise WrongOrder("a program attaches one model; put all its models into one, as "
                          "torch.nn.ModuleDict({'one': one, 'other': other}), and their parameters "
                          "into one optimizer, with a group for each; where a program begins "
                          "again without a job, as in a notebook, it calls ct.finish() before")
     if job is None and is_alone():
-        _attached = AloneTrainer(model, optimizer, max_norm=max_norm, grad_scaler=grad_scaler,
-                                 overlap=overlap)
+        _attached = AloneTrainer(model, optimizer, max_norm_per_worker=max_norm_per_worker,
+                                 grad_scaler=grad_scaler, overlap=overlap)
         say_alone()
     else:
-        _attached = Trainer(model, optimizer, job or _job.connect, max_norm=max_norm,
-                            grad_scaler=grad_scaler, overlap=overlap)
+        _attached = Trainer(model, optimizer, job or _job.connect,
+                            max_norm_per_worker=max_norm_per_worker, grad_scaler=grad_scaler,
+                            overlap=overlap)
     _expect_as_told("RANK", _attached.job.rank)
     _expect_as_told("WORLD_SIZE", _attached.job.num_workers)
     return model
