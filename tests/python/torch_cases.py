@@ -191,6 +191,27 @@ def clips(job: Job, rank: int) -> None:
     expect_equal(model, expected)
 
 
+def names_the_parameter_of_a_nan(job: Job, rank: int) -> None:
+    """In both workers, with what helps in a program of torch."""
+    model = seeded(Mlp)
+    trainer = ct.Trainer(model, OPTIMIZERS["sgd"](model), job)
+
+    def train() -> None:
+        model.loss(part_of(joined_batch(0), rank)).backward()
+        trainer.step()
+        with trainer.no_sync():
+            model.loss(part_of(joined_batch(1), rank)).backward()
+        if rank == 1:
+            model.layers[4].bias.grad.fill_(float("nan"))
+        for _ in range(STEPS):
+            trainer.step()
+        trainer.wait()
+
+    for text in ("table layers.4.bias", "the gradient of worker 1 at step 1 holds a NaN",
+                 "Try a smaller lr of the optimizer, or ct.attach(..., max_norm_per_worker"):
+        expect_raises(capstan.JobFailed, text, train)
+
+
 class Branches(nn.Module):
     """A frozen layer, a layer that only rank 1 uses, and a layer and a number that nobody uses."""
 

@@ -218,9 +218,8 @@ absl::StatusOr<Payload> ParameterStore::EncodeGradient(SliceKey key, Step step) 
     return absl::InvalidArgumentError(absl::StrCat(
         "worker ", exchanges_.sender().worker.value(), ", step ", step.value(), ", slice ",
         key.slice.value(), " of table ", buffers_->table(key.table).name, ": ",
-        encoded.status().message(),
-        ". It was not pushed. Try a smaller learning rate (--learning_rate, or that of the "
-        "program), and look at the data"));
+        "the gradient holds a NaN or an infinity, and was not pushed: ",
+        encoded.status().message()));
   }
   exchanges_.traffic().CountCoding(coding);
   exchanges_.traffic().CountNorms(encoded->norms);

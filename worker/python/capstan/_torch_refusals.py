@@ -8,6 +8,10 @@ import torch
 
 from capstan._errors import InvalidArgument, WrongOrder
 
+ADVICE_ON_GRADIENTS = (
+    "Try a smaller lr of the optimizer, or ct.attach(..., max_norm_per_worker=1.0), and look at the "
+    "data; under autocast take torch.bfloat16, or for float16 ct.attach(..., grad_scaler=scaler)")
+
 
 def expect_max_norm(per_worker: object, of_mean: object = None) -> None:
     """of_mean: an argument of attach that says no more than max_norm, so that it would be taken for

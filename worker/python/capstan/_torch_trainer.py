@@ -20,8 +20,8 @@ from capstan._torch_optimizers import expect_unchanged, give_to_servers, learnin
 from capstan._torch_parameter import Parameter
 from capstan._torch_plan import Plan
 from capstan._torch_reads import NoDispatch, Views, checksum, has_compiled, waiting_class
-from capstan._torch_refusals import (expect_group_sizes, expect_max_norm, expect_one_loss,
-                                     group_sizes, second_gradient, step_after_end)
+from capstan._torch_refusals import (ADVICE_ON_GRADIENTS, expect_group_sizes, expect_max_norm,
+                                     expect_one_loss, group_sizes, second_gradient, step_after_end)
 from capstan._torch_rows import Rows
 from capstan._torch_scaler import Scaler, expect_scaler
 from capstan._torch_state import OptimizerState
@@ -70,6 +70,7 @@ class Trainer:
         self._nodes: list[object] = []
         self._num_steps = 0  # so far
         self.job = job if isinstance(job, Job) else job()
+        self.job._open.advice_on_gradients = ADVICE_ON_GRADIENTS
         self._scaler = None if scaler is None else Scaler(self.job, scaler)
         self._add_tables()
         self._state = OptimizerState(optimizer, plan.server_optimizers, self._parameters)
