@@ -153,6 +153,12 @@ int64_t capstan_steps_of_job(const capstan_job* job) {
   return client == nullptr ? -1 : static_cast<int64_t>(client->job().training().steps());
 }
 
+int32_t capstan_is_bsp(const capstan_job* job) {
+  const ClientJob* const client = JobOf(job);
+  if (client == nullptr) return -1;
+  return client->job().consistency().mode() == capstan::v1::ConsistencySpec::BSP ? 1 : 0;
+}
+
 float* capstan_values(capstan_job* job, int32_t table) {
   const ProgramEngine* const engine = EngineOf(job);
   return engine == nullptr ? nullptr : capstan::MemoryOf(engine->values(), table);

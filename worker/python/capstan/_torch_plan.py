@@ -33,6 +33,7 @@ class Planned:
 class Plan:
     """Sorts a model's tensors.
 
+    prefix: goes before the names of parameters.
     parameters: the optimizer's that require a gradient, in the model's order.
     shared_state: the buffers, as BatchNorm's, and the frozen parameters.
     bags: the model's embedding bags, with the optimizers of their rows.
@@ -40,7 +41,8 @@ class Plan:
     Raises InvalidArgument if servers cannot train the model as the optimizer would.
     """
 
-    def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer,
+                 prefix: str = "") -> None:
         self.server_optimizers = server_optimizers(optimizer)
         group_of = {id(tensor): i for i, group in enumerate(optimizer.param_groups)
                     for tensor in group["params"]}
@@ -48,7 +50,8 @@ class Plan:
         if not set(group_of) <= {id(tensor) for _, tensor in named}:
             raise InvalidArgument("the optimizer has parameters that the model has not; attach the "
                                   "module that holds all of them")
-        self.parameters = [Planned(name, tensor, group_of[id(tensor)]) for name, tensor in named
+        self.parameters = [Planned(prefix + name, tensor, group_of[id(tensor)])
+                           for name, tensor in named
                            if tensor.requires_grad and id(tensor) in group_of]
         if not self.parameters:
             raise InvalidArgument("expected parameters that require a gradient in the optimizer")
