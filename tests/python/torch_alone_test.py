@@ -143,7 +143,7 @@ class AloneTest(unittest.TestCase):
         self.refuses(capstan.InvalidArgument, "give its mean", lambda: ct.step(torch.ones(2)))
         self.refuses(capstan.InvalidArgument, "samples: expected", lambda: ct.step(1.0, 1.5))
         self.refuses(capstan.WrongOrder, r"call ct.step\(\) instead", self.optimizer.step)
-        self.refuses(capstan.WrongOrder, "put all its models into one", self.attach)
+        self.refuses(capstan.WrongOrder, "within one `with ct.attach_together", self.attach)
 
     def test_changes_after_attach_are_refused(self) -> None:
         model = self.attach()

@@ -559,7 +559,7 @@ def refuses_what_plain_torch_does(job: Job, rank: int) -> None:
     batch = part_of(joined_batch(0), rank)
     expect_raises(capstan.WrongOrder, "call ct.step() instead", optimizer.step)
     with mock.patch.object(ct, "_attached", trainer):
-        expect_raises(capstan.WrongOrder, "put all its models into one",
+        expect_raises(capstan.WrongOrder, "within one `with ct.attach_together",
                       lambda: ct.attach(model, optimizer))
     expect_raises(capstan.InvalidArgument, "give its mean", lambda: trainer.step(torch.ones(2)))
     expect_raises(capstan.InvalidArgument, "samples: expected", lambda: trainer.step(1.0, 1.5))

@@ -7,6 +7,7 @@ import re
 import tempfile
 import unittest
 from typing import Callable
+from unittest import mock
 
 import torch
 from torch import nn
@@ -68,6 +69,11 @@ class TorchGroupTest(unittest.TestCase):
 
 
 class AloneGroupTest(unittest.TestCase):
+    def setUp(self) -> None:
+        attached = mock.patch.object(ct, "_attached", None)
+        attached.start()
+        self.addCleanup(attached.stop)
+
     def test_a_gan_trains_alone_as_plain_torch(self) -> None:
         expected, gan = Gan(), Gan()
         gan.attach()
