@@ -41,8 +41,9 @@ class TorchGroupTest(unittest.TestCase):
     def test_one_backward_may_serve_two_steps(self) -> None:
         self.workers.run("steps_both_after_one_backward")
 
-    def test_values_of_other_models_may_change_without_bsp(self) -> None:
-        for flags in (["--consistency=async"], ["--consistency=ssp", "--staleness=2"]):
+    def test_values_of_other_models_may_change_unless_bsp_keeps_them(self) -> None:
+        for flags in (["--consistency=async"], ["--consistency=ssp", "--staleness=2"],
+                      ["--pull_codec=auto"]):
             with self.subTest(flags):
                 self.workers.run("trains_under_ssp", *flags)
 

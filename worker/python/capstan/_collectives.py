@@ -147,7 +147,7 @@ class Collectives:
             self._end_empty_step()
 
     @property
-    def _is_bsp(self) -> bool:
+    def _keeps_values(self) -> bool:
         raise NotImplementedError
 
     def _combine(self, operation: int, part: Part) -> None:
@@ -178,8 +178,8 @@ class OpenCollectives(Collectives):
             self._open.wait_for(function, *arguments)
 
     @property
-    def _is_bsp(self) -> bool:
-        return int(self._open.library.capstan_is_bsp(self._open.pointer())) == 1
+    def _keeps_values(self) -> bool:
+        return int(self._open.library.capstan_keeps_values(self._open.pointer())) == 1
 
     def barrier(self) -> None:
         """Waits until all workers have called it."""

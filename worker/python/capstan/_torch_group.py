@@ -106,7 +106,7 @@ class TrainerGroup:
                 for other in self._trainers:
                     other.flush()
                 trainer.step(loss, samples)
-                self._pass_step(trainer, may_change=not self.job._is_bsp)
+                self._pass_step(trainer, may_change=not self.job._keeps_values)
                 self._leftovers.note_step(*self._split(optimizer))
                 return
         raise InvalidArgument("optimizer: expected one that was given to ct.attach")
