@@ -68,9 +68,9 @@ std::string RunHelp() {
   return absl::StrCat(R"(Usage: capstan run [--job=FILE] [flags]
 
 Runs a whole job on this machine: one coordinator, the job's servers and its workers. Each is a process
-with a log in the run folder. The command shows the progress, and the summary at the end. The summary
-warns of a training that has failed; the exit code is still 0. Ctrl-C ends all processes, also with
---restart.
+with a log in the run folder. The command shows where the coordinator listens, the progress, and the
+summary at the end. The summary warns of a training that has failed; the exit code is still 0. Ctrl-C
+ends all processes, also with --restart.
 
 )",
                       CommandFlagsHelp(RunFlags()), R"(

@@ -145,6 +145,13 @@ class CheckpointNotices {
   std::string error_;
 };
 
+// Where the coordinator listens, with the command that asks it.
+std::string CoordinatorNotice(const RunOptions& options, const std::string& address) {
+  if (options.rendezvous.has_value()) return absl::StrCat(kMeetingNotice, address);
+  const std::string keys = options.keys.empty() ? "" : absl::StrCat(" --keys=", options.keys);
+  return absl::StrCat("coordinator: ", address, "; capstan status --coordinator=", address, keys);
+}
+
 // Warns of rows that end with the job.
 void WarnOfRows(const v1::JobSpec& job, GrpcStatusClient& client, ProgressDisplay& display) {
   const absl::StatusOr<v1::GetStatusReply> status = client.GetStatus(/*with_tables=*/true);
@@ -169,7 +176,7 @@ absl::Status RunJob(const RunOptions& options, const v1::JobSpec& job,
   runner.get_status = [&](const std::string& address) {
     if (std::exchange(client_address, address) != address) {
       client = nullptr;
-      if (options.rendezvous.has_value()) display.Notice(absl::StrCat(kMeetingNotice, address));
+      display.Notice(CoordinatorNotice(options, address));
     }
     if (client == nullptr) {
       client = std::make_unique<GrpcStatusClient>(address, options.clock, security);

@@ -23,8 +23,7 @@ absl::StatusOr<Payload> EncodeValues(const Codec& codec, DrawKey draws,
   if (encoded.ok()) return memory.payload();
   return absl::InvalidArgumentError(
       absl::StrCat("the values of version ", version, " cannot be sent as ", codec.name(), ": ",
-                   encoded.status().message(),
-                   "; try a smaller learning rate (--learning_rate, or that of the program)"));
+                   encoded.status().message(), "; try a smaller learning rate"));
 }
 
 absl::StatusOr<Payload> EncodedValues::Encode(absl::Span<const float> values, uint64_t version) {

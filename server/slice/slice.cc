@@ -266,10 +266,9 @@ absl::StatusOr<uint64_t> Slice::Push(WorkerId worker, CheckedPush&& push) {
 
 absl::Status Slice::NotFinite(WorkerId worker, Step step) {
   non_finite_pushes_.Increment(worker);
-  return absl::InvalidArgumentError(absl::StrCat(
-      name_, ": the gradient of worker ", worker.value(), " at step ", step.value(),
-      " holds a NaN or an infinity; parameters are unchanged. Try a smaller learning rate "
-      "(--learning_rate, or that of the program), and look at the data"));
+  return absl::InvalidArgumentError(
+      absl::StrCat(name_, ": the gradient of worker ", worker.value(), " at step ", step.value(),
+                   " holds a NaN or an infinity; parameters are unchanged"));
 }
 
 void Slice::AfterAdvance(Step previous_min_step, ReleasedReplies* released) {

@@ -163,6 +163,7 @@ static void call_all(capstan_job* job) {
   TRUE(capstan_num_workers(job) == -1);
   TRUE(capstan_step(job) == -1);
   TRUE(capstan_steps_of_job(job) == -1);
+  TRUE(capstan_keeps_values(job) == -1);
   TRUE(capstan_values(job, 0) == NULL);
   TRUE(capstan_gradient(job, 0) == NULL);
   FORKED(capstan_read_values(job, 0, values, ELEMENTS, CAPSTAN_FLOAT32));
@@ -235,5 +236,6 @@ int main(void) {
   capstan_close(job);
   capstan_close(NULL);
   TRUE(capstan_rank(NULL) == -1 && capstan_steps_of_job(NULL) == -1 && !capstan_values(NULL, 0));
+  TRUE(capstan_keeps_values(NULL) == -1);
   return 0;
 }

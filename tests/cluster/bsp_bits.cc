@@ -105,8 +105,9 @@ void ExpectDivergenceIsReported(const TransportFactory& make_transport) {
   job.mutable_scheduler()->set_credit_bytes(1);
   for (int run = 0; run < 5; ++run) {
     const ClusterResult result = RunCluster(job, *make_transport(&clock), clock);
-    EXPECT_NE(result.outcome.status.message().find("holds a NaN or an infinity"),
-              absl::string_view::npos)
+    const std::string reason(result.outcome.status.message());
+    EXPECT_NE(reason.find("holds a NaN or an infinity"), reason.npos) << reason;
+    EXPECT_NE(reason.find("Try a smaller --learning_rate, and look at the data"), reason.npos)
         << result.outcome.status;
     for (const absl::Status& status : result.servers) EXPECT_TRUE(absl::IsAborted(status));
     for (const absl::Status& status : result.workers) EXPECT_FALSE(status.ok());

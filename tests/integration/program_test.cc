@@ -14,6 +14,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "tests/integration/job_processes.h"
 
 namespace capstan {
@@ -189,6 +190,21 @@ TEST_F(ProgramTest, TheChildrenOfAProgramEndWhenCapstanRunIsKilled) {
   processes_->Signal("run", SIGKILL);
   processes_->WaitForExit("run", kPatience);
   ExpectGrandchildEnds();
+}
+
+TEST_F(ProgramTest, TheRunSaysWhereItsCoordinatorListensAndStatusFindsItThereAndByTheFolder) {
+  StartRun(WithGrandchild(), {"--num_workers=1"});
+  WaitForGrandchild();
+  ASSERT_TRUE(processes_->WaitForLog("run", "; capstan status ", kPatience)) << Output();
+  const std::string address = ReadFile(path("run-dir/coordinator.port"));
+  const std::string flag = absl::StrCat("--coordinator=", absl::StripSuffix(address, "\n"));
+  EXPECT_THAT(Output(), HasSubstr(absl::StrCat("coordinator: ", absl::StripSuffix(address, "\n"),
+                                               "; capstan status ", flag, "\n")));
+  for (const std::string& place : {flag, path("run-dir")}) {
+    processes_->Start("status", "deploy/cli/capstan", {"status", place});
+    EXPECT_EQ(processes_->WaitForExit("status", kPatience).code, 0) << place;
+    EXPECT_THAT(processes_->Log("status"), HasSubstr("waiting for members"));
+  }
 }
 
 TEST_F(ProgramTest, CapstanWorkerRefusesAJobForProgramsAndDoesNotEndIt) {

@@ -260,8 +260,8 @@ std::vector<Listed> AllListed() {
       Fails("capstan run --data_format=csv --data_path=train.csv --run_dir=without_data",
             "train.csv does not exist: check the path; every worker reads it on its own machine"),
       Fails("capstan run --learning_rate=1000 --run_dir=diverged",
-            "holds a NaN or an infinity; parameters are unchanged. Try a smaller learning rate "
-            "(--learning_rate, or that of the program), and look at the data"),
+            "holds a NaN or an infinity; parameters are unchanged. Try a smaller --learning_rate, "
+            "and look at the data"),
       IsTestedBy("//tests/integration:replacement_test", "capstan run --stay"),
 
       // deploy/docker

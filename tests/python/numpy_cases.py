@@ -175,6 +175,22 @@ def values_that_the_servers_draw(job: Job, rank: int) -> None:
     job.finish()
 
 
+def names_the_table_of_a_nan(job: Job, rank: int) -> None:
+    """In both workers, with what helps in a program without torch."""
+    table = job.table("t", numpy.zeros(3), optimizer=capstan.SGD(lr=1.0))
+    job.start()
+
+    def train() -> None:
+        table.push_pull(numpy.array([0.0, float("nan") if rank == 1 else 0.0, 0.0]))
+        for _ in range(9):
+            job.end_step()
+        job.finish()
+
+    for text in ("slice 0 of table t: the gradient of worker 1 at step 0 holds a NaN",
+                 "Try a smaller learning rate of the table's optimizer"):
+        expect_raises(capstan.JobFailed, text, train)
+
+
 def refuses_other_shapes(job: Job, rank: int) -> None:
     table = job.table("t", numpy.zeros((2, 3)), optimizer=capstan.SGD(lr=1.0))
     for text, call in (

@@ -80,6 +80,9 @@ class NumpyTest(unittest.TestCase):
     def test_other_rows_are_refused(self) -> None:
         self.workers.run("refuses_other_rows")
 
+    def test_a_nan_is_reported_with_its_table_and_what_helps(self) -> None:
+        self.workers.run("names_the_table_of_a_nan")
+
     def test_other_shapes_are_refused(self) -> None:
         self.workers.run("refuses_other_shapes")
 

@@ -46,16 +46,17 @@ def _loss(model: nn.Module, step: int) -> torch.Tensor:
     return getattr(model, "loss", model)(part_of(joined_batch(step), 0))
 
 
-def trains_as_alone(job: Job, rank: int, optimizer: str, max_norm: Optional[float] = None) -> None:
+def trains_as_alone(job: Job, rank: int, optimizer: str,
+                    max_norm_per_worker: Optional[float] = None) -> None:
     def train(trainer: Trainer, model: nn.Module, scheduler) -> None:
         for step in range(STEPS):
-            loss = _loss(model, step) * (1 if max_norm is None else 10)
+            loss = _loss(model, step) * (1 if max_norm_per_worker is None else 10)
             loss.backward()
             trainer.step(loss, 8)
             scheduler.step()
 
     make = Mlp if optimizer == "lion" else Zoo
-    _compare(job, make, optimizer, train, max_norm=max_norm)
+    _compare(job, make, optimizer, train, max_norm_per_worker=max_norm_per_worker)
 
 
 def accumulates_as_alone(job: Job, rank: int) -> None:
@@ -113,7 +114,7 @@ def scales_as_alone(job: Job, rank: int) -> None:
         scaler._scale.fill_(1024.0)
 
     scaler = torch.amp.GradScaler(DEVICE.type, init_scale=1024.0)
-    _compare(job, Mlp, "adam", train, grad_scaler=scaler, max_norm=1.0)
+    _compare(job, Mlp, "adam", train, grad_scaler=scaler, max_norm_per_worker=1.0)
     expect(scales == [512.0, 512.0], f"{scales}")
 
 

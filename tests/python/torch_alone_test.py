@@ -50,7 +50,8 @@ class JobOfOneTest(unittest.TestCase):
         for optimizer in OPTIMIZERS:
             with self.subTest(optimizer):
                 self.workers.run("trains_as_alone", num_workers=1, optimizer=optimizer)
-        self.workers.run("trains_as_alone", num_workers=1, optimizer="momentum", max_norm=0.5)
+        self.workers.run("trains_as_alone", num_workers=1, optimizer="momentum",
+                         max_norm_per_worker=0.5)
 
     def test_gradients_accumulate(self) -> None:
         self.workers.run("accumulates_as_alone", num_workers=1)
@@ -127,7 +128,7 @@ class AloneTest(unittest.TestCase):
                 (torch.optim.NAdam(model.parameters()), "the servers have no NAdam"),
                 (torch.optim.Adagrad(model.parameters(), lr_decay=0.1), "have no lr_decay=0.1")]:
             self.refuses(capstan.InvalidArgument, text, lambda: ct.attach(model, optimizer))
-        for options in ({"max_norm": -1.0}, {"grad_scaler": 5}):
+        for options in ({"max_norm_per_worker": -1.0}, {"max_norm": 1.0}, {"grad_scaler": 5}):
             self.refuses(capstan.InvalidArgument, next(iter(options)),
                          lambda: self.attach(**options))
         self.attach()
@@ -138,11 +139,11 @@ class AloneTest(unittest.TestCase):
         loss.backward(retain_graph=True)
         self.refuses(capstan.WrongOrder, "a second gradient of .*no_sync", loss.backward)
         model.zero_grad(set_to_none=False)
-        self.refuses(capstan.WrongOrder, "changed after it had left.*max_norm", ct.step)
+        self.refuses(capstan.WrongOrder, "changed after it had left.*max_norm_per_worker", ct.step)
         self.refuses(capstan.InvalidArgument, "give its mean", lambda: ct.step(torch.ones(2)))
         self.refuses(capstan.InvalidArgument, "samples: expected", lambda: ct.step(1.0, 1.5))
         self.refuses(capstan.WrongOrder, r"call ct.step\(\) instead", self.optimizer.step)
-        self.refuses(capstan.WrongOrder, "put all its models into one", self.attach)
+        self.refuses(capstan.WrongOrder, "within one `with ct.attach_together", self.attach)
 
     def test_changes_after_attach_are_refused(self) -> None:
         model = self.attach()

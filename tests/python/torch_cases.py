@@ -183,12 +183,33 @@ def clips(job: Job, rank: int) -> None:
         plain.step()
 
     model = seeded(Mlp)
-    trainer = ct.Trainer(model, OPTIMIZERS["momentum"](model), job, max_norm=bound)
+    trainer = ct.Trainer(model, OPTIMIZERS["momentum"](model), job, max_norm_per_worker=bound)
     for step in range(STEPS):
         (10 * model.loss(part_of(joined_batch(step), rank))).backward()
         trainer.step()
     _finish(trainer, rank)
     expect_equal(model, expected)
+
+
+def names_the_parameter_of_a_nan(job: Job, rank: int) -> None:
+    """In both workers, with what helps in a program of torch."""
+    model = seeded(Mlp)
+    trainer = ct.Trainer(model, OPTIMIZERS["sgd"](model), job)
+
+    def train() -> None:
+        model.loss(part_of(joined_batch(0), rank)).backward()
+        trainer.step()
+        with trainer.no_sync():
+            model.loss(part_of(joined_batch(1), rank)).backward()
+        if rank == 1:
+            model.layers[4].bias.grad.fill_(float("nan"))
+        for _ in range(STEPS):
+            trainer.step()
+        trainer.wait()
+
+    for text in ("table layers.4.bias", "the gradient of worker 1 at step 1 holds a NaN",
+                 "Try a smaller lr of the optimizer, or ct.attach(..., max_norm_per_worker"):
+        expect_raises(capstan.JobFailed, text, train)
 
 
 class Branches(nn.Module):
@@ -515,7 +536,7 @@ def scales(job: Job, rank: int) -> None:
     model = seeded(Mlp)
     scaler = torch.amp.GradScaler(DEVICE.type, init_scale=1024.0)
     trainer = ct.Trainer(model, OPTIMIZERS["momentum"](model), job, grad_scaler=scaler,
-                         max_norm=1000.0)
+                         max_norm_per_worker=1000.0)
     for step in range(STEPS):
         if step != bad_step:
             plain.zero_grad()
@@ -538,7 +559,7 @@ def refuses_what_plain_torch_does(job: Job, rank: int) -> None:
     batch = part_of(joined_batch(0), rank)
     expect_raises(capstan.WrongOrder, "call ct.step() instead", optimizer.step)
     with mock.patch.object(ct, "_attached", trainer):
-        expect_raises(capstan.WrongOrder, "put all its models into one",
+        expect_raises(capstan.WrongOrder, "within one `with ct.attach_together",
                       lambda: ct.attach(model, optimizer))
     expect_raises(capstan.InvalidArgument, "give its mean", lambda: trainer.step(torch.ones(2)))
     expect_raises(capstan.InvalidArgument, "samples: expected", lambda: trainer.step(1.0, 1.5))

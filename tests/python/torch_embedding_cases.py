@@ -167,7 +167,8 @@ def clips(job: Job, rank: int) -> None:
     """The norm is that of rows and parameters together."""
     bound = 0.5
     bag = ct.EmbeddingBag("items", dim=DIM, stddev=0.5)
-    plain, plain_optimizer, model, trainer = _pair(job, "as the model, sgd", bag, max_norm=bound)
+    plain, plain_optimizer, model, trainer = _pair(job, "as the model, sgd", bag,
+                                                     max_norm_per_worker=bound)
     for step in range(STEPS):
         sums = [torch.zeros_like(one) for one in plain.parameters()]
         for other in range(WORKERS):
@@ -192,7 +193,8 @@ def scales(job: Job, rank: int) -> None:
     scaler = torch.amp.GradScaler(DEVICE.type, init_scale=1024.0)
     bag = ct.EmbeddingBag("items", dim=DIM, stddev=0.5)
     plain, plain_optimizer, model, trainer = _pair(job, "as the model, sgd", bag,
-                                                   grad_scaler=scaler, max_norm=1000.0)
+                                                   grad_scaler=scaler,
+                                                   max_norm_per_worker=1000.0)
     for step in range(STEPS):
         if step != bad_step:
             plain_optimizer.zero_grad()

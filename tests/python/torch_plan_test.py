@@ -202,10 +202,17 @@ class TrainerTest(unittest.TestCase):
     def test_options_are_checked_before_a_job_is_joined(self) -> None:
         model = Tied()
         optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
-        for options in ({"max_norm": -1.0}, {"max_norm": float("nan")}, {"max_norm": "1"},
-                        {"grad_scaler": 5}):
+        for options in ({"max_norm_per_worker": -1.0}, {"max_norm_per_worker": float("nan")},
+                        {"max_norm_per_worker": "1"}, {"max_norm": 1.0}, {"grad_scaler": 5}):
             with self.subTest(options), self.assertRaises(capstan.InvalidArgument):
                 ct.Trainer(model, optimizer, lambda: self.fail("has joined"), **options)
+
+    def test_a_norm_that_is_not_named_is_refused_with_both_choices(self) -> None:
+        model = Tied()
+        optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+        both = "max_norm_per_worker=.*optimizer_runs=\"here\".*clip_grad_norm_"
+        with self.assertRaisesRegex(capstan.InvalidArgument, both):
+            ct.attach(model, optimizer, max_norm=1.0)
 
 
 class PlanTest(unittest.TestCase):

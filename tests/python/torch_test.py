@@ -38,6 +38,9 @@ class TorchTest(unittest.TestCase):
     def test_gradients_are_clipped(self) -> None:
         self.workers.run("clips")
 
+    def test_a_nan_is_reported_with_its_parameter_and_what_helps_in_torch(self) -> None:
+        self.workers.run("names_the_parameter_of_a_nan")
+
     def test_gradients_may_be_changed_until_they_leave(self) -> None:
         for kind in torch_cases.CHANGES:
             for name in ("layers.0.bias", "layers.2.weight"):  # a small parameter, and another

@@ -217,12 +217,11 @@ absl::StatusOr<Payload> ParameterStore::EncodeGradient(SliceKey key, Step step) 
       encoder_->Encode(key, step, buffers_->GradientSpanOf(key));
   const absl::Duration coding = exchanges_.clock().Now() - begin;
   if (!encoded.ok()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "worker ", exchanges_.sender().worker.value(), ", step ", step.value(), ", slice ",
-        key.slice.value(), " of table ", buffers_->table(key.table).name, ": ",
-        encoded.status().message(),
-        ". It was not pushed. Try a smaller learning rate (--learning_rate, or that of the "
-        "program), and look at the data"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("worker ", exchanges_.sender().worker.value(), ", step ", step.value(),
+                     ", slice ", key.slice.value(), " of table ", buffers_->table(key.table).name,
+                     ": ", "the gradient holds a NaN or an infinity, and was not pushed: ",
+                     encoded.status().message()));
   }
   exchanges_.traffic().CountCoding(coding);
   exchanges_.traffic().CountNorms(encoded->norms);

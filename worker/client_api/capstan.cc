@@ -22,8 +22,10 @@
 #include "common/base/printable_text.h"
 #include "common/base/program.h"
 #include "common/base/status_macros.h"
+#include "common/job/job_properties.h"
 #include "common/transport/grpc/grpc_setup.h"
 #include "proto/coordinator_service.pb.h"
+#include "proto/job.pb.h"
 #include "worker/client_api/convert_floats.h"
 #include "worker/client_api/job_access.h"
 #include "worker/client_api/last_error.h"
@@ -151,6 +153,13 @@ int64_t capstan_step(const capstan_job* job) {
 int64_t capstan_steps_of_job(const capstan_job* job) {
   const ClientJob* const client = JobOf(job);
   return client == nullptr ? -1 : static_cast<int64_t>(client->job().training().steps());
+}
+
+int32_t capstan_keeps_values(const capstan_job* job) {
+  const ClientJob* const client = JobOf(job);
+  if (client == nullptr) return -1;
+  const bool is_bsp = client->job().consistency().mode() == capstan::v1::ConsistencySpec::BSP;
+  return is_bsp && !capstan::HasAutoCodec(client->job().codec()) ? 1 : 0;
 }
 
 float* capstan_values(capstan_job* job, int32_t table) {

@@ -254,6 +254,9 @@ CAPSTAN_EXPORT int64_t capstan_step(const capstan_job* job);
 /* The number of steps that the job file names (--steps); 0: none. From capstan_connect on. -1
  * without a job, and in a child. */
 CAPSTAN_EXPORT int64_t capstan_steps_of_job(const capstan_job* job);
+/* Whether tables without a gradient in a step keep their values, 1 or 0: in BSP, unless codecs are
+ * chosen while the job runs. From capstan_connect on. -1 without a job, and in a child. */
+CAPSTAN_EXPORT int32_t capstan_keeps_values(const capstan_job* job);
 
 /* The library's memory of a table, row-major float32, aligned to 64 bytes, valid until
  * capstan_close. NULL before capstan_start, without such a table, and in a child. Read values and

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
@@ -24,6 +25,19 @@ namespace {
 // large job together must not ask too often.
 absl::Duration TimeUntilTurn(uint32_t rank, uint32_t next, absl::Duration longest) {
   return std::min<absl::Duration>(longest, absl::Milliseconds(50) * (rank - next));
+}
+
+// Adds what helps against gradients that are too large, where the job's flags have the learning
+// rate. A program of the user's knows best itself.
+absl::Status WithAdvice(const absl::Status& status, const v1::JobSpec& job) {
+  constexpr char kAdvice[] = ". Try a smaller --learning_rate, and look at the data";
+  if (job.model().type() == v1::ModelSpec::PROGRAM ||
+      !absl::StrContains(status.message(), "the gradient") ||
+      !absl::StrContains(status.message(), "holds a NaN or an infinity") ||
+      absl::StrContains(status.message(), kAdvice)) {
+    return status;
+  }
+  return absl::Status(status.code(), absl::StrCat(status.message(), kAdvice));
 }
 
 }  // namespace
@@ -93,7 +107,7 @@ absl::Status Worker::Run() {
       AddMemberInfo(options_.metrics, "worker", id.value(), job.job().name());
   if (options_.end != nullptr) options_.end->Await();
   options_.on_readiness(absl::UnavailableError("waits for all members of the job"));
-  const absl::Status status = Work(id, job, *setup);
+  const absl::Status status = WithAdvice(Work(id, job, *setup), job.job());
   options_.on_readiness(absl::UnavailableError("the job has ended"));
   const bool has_left =
       absl::IsCancelled(status) && options_.end != nullptr && options_.end->is_asked();

@@ -48,6 +48,7 @@ class AloneJob(Collectives):
     rank = 0
     num_workers = 1
     steps = 0
+    _keeps_values = True
 
     def __init__(self) -> None:
         self.step = 0

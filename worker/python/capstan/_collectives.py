@@ -146,6 +146,10 @@ class Collectives:
         while self._others_go_on():
             self._end_empty_step()
 
+    @property
+    def _keeps_values(self) -> bool:
+        raise NotImplementedError
+
     def _combine(self, operation: int, part: Part) -> None:
         """All workers' values take the place of this worker's."""
         raise NotImplementedError
@@ -172,6 +176,10 @@ class OpenCollectives(Collectives):
     def _call(self, function: Callable[..., int], *arguments: object) -> None:
         with self._is_calling:
             self._open.wait_for(function, *arguments)
+
+    @property
+    def _keeps_values(self) -> bool:
+        return int(self._open.library.capstan_keeps_values(self._open.pointer())) == 1
 
     def barrier(self) -> None:
         """Waits until all workers have called it."""

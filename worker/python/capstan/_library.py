@@ -145,6 +145,7 @@ FUNCTIONS: dict[str, tuple[object, list[object]]] = {
     "capstan_num_workers": (c_int32, [c_void_p]),
     "capstan_step": (c_int64, [c_void_p]),
     "capstan_steps_of_job": (c_int64, [c_void_p]),
+    "capstan_keeps_values": (c_int32, [c_void_p]),
     "capstan_values": (c_void_p, [c_void_p, c_int32]),
     "capstan_gradient": (c_void_p, [c_void_p, c_int32]),
     "capstan_read_values": (c_int32, [c_void_p, c_int32, c_void_p, c_size_t, c_int32]),

@@ -28,6 +28,9 @@ class OpenJob:
         self.library = _library.load()
         self.handle: Optional[Handle] = Handle(pointer)
         self.owner: object = None  # the Job: a program that holds a table alone keeps it alive
+        # Follows the error of a gradient that holds a NaN.
+        self.advice_on_gradients = ("Try a smaller learning rate of the table's optimizer, and look "
+                                    "at the data")
 
     def close(self) -> None:
         """The library's job goes once no array is a view of its memory."""
@@ -49,7 +52,11 @@ class OpenJob:
             self.open_handle()
             status = function(handle.pointer, *arguments, _ending.WAIT_MS)
         if status:
-            _library.check(status)
+            _library.raise_status(status, self._with_advice(_library.last_error()))
+
+    def _with_advice(self, message: str) -> str:
+        is_of_gradient = "the gradient" in message and "holds a NaN or an infinity" in message
+        return f"{message}. {self.advice_on_gradients}" if is_of_gradient else message
 
     def set_learning_rate(self, table: int, learning_rate: float) -> None:
         """Of all tables if `table` is -1."""

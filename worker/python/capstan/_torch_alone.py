@@ -11,7 +11,7 @@ import torch
 from capstan._alone_job import START, AloneJob, expect_progress
 from capstan._errors import InvalidArgument
 from capstan._torch_carriers import plain
-from capstan._torch_checkpoint import CheckpointStates
+from capstan._torch_checkpoint import CheckpointStates, states_with
 from capstan._torch_embedding_bag import EmbeddingBag
 from capstan._torch_hooks import after_gradient
 from capstan._torch_optimizers import (expect_unchanged, fixed_settings, give_to_servers,
@@ -29,27 +29,30 @@ class AloneTrainer:
 
     Does what a job of one worker does, and refuses what it refuses, so that a program that trains
     alone also trains in a job. The optimizer keeps its state itself.
+
+    job, part: of several models, which share the job. Who gives them calls begin.
     """
 
     def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer, *,
-                 max_norm: Optional[float] = None, grad_scaler: Optional[Any] = None,
-                 overlap: bool = True) -> None:
+                 max_norm_per_worker: Optional[float] = None, grad_scaler: Optional[Any] = None,
+                 overlap: bool = True, job: Optional[AloneJob] = None, part: str = "") -> None:
         expect_scaler(grad_scaler)
-        expect_max_norm(max_norm)
+        expect_max_norm(max_norm_per_worker)
         _expect_no_bags(model)
-        self._plan = Plan(model, optimizer)
+        self._model = model
+        self._plan = Plan(model, optimizer, part and f"{part}.")
+        self._suffix = part and f".{part}"
         self._structure = Structure(model)
         self._optimizer = optimizer
-        self._max_norm = max_norm
+        self._max_norm = max_norm_per_worker
         self._group_sizes = group_sizes(optimizer)
         self._settings = [fixed_settings(group) for group in optimizer.param_groups]
-        self.job = AloneJob()
-        self.states = CheckpointStates(self.job, model, optimizer)
+        self.job = job or AloneJob()
         self.is_over = False  # finish has returned
         has_scaler = grad_scaler is not None and grad_scaler.is_enabled()
         self._scaler = Scaler(self.job, grad_scaler) if has_scaler else None
         # In a job gradients would leave in backward, and not change afterwards.
-        self._sends_early = overlap and max_norm is None and not has_scaler
+        self._sends_early = overlap and self._max_norm is None and not has_scaler and not part
         self._syncs = True
         self._float_copies = FloatCopies(optimizer, [one.tensor for one in self._plan.parameters])
         self._own_step = optimizer.step
@@ -57,6 +60,12 @@ class AloneTrainer:
         self._parameters = [_Parameter(one) for one in self._plan.parameters]
         self._hooks = [self._hook_gradient(one) for one in self._parameters]
         self._begin_step()
+        if not part:
+            self.begin(None)
+
+    def begin(self, others: Optional[CheckpointStates]) -> None:
+        """As Trainer.begin."""
+        self.states = states_with(others, self.job, self._model, self._optimizer, self._suffix)
 
     def _hook_gradient(self, parameter: _Parameter) -> tuple[Any, object]:
         trainer = weakref.ref(self)
@@ -122,6 +131,15 @@ class AloneTrainer:
     def _with_gradients(self) -> list[torch.Tensor]:
         return [one.tensor for one in self._parameters if one.tensor.grad is not None]
 
+    def flush(self) -> None:
+        """As Trainer.flush."""
+
+    def pass_step(self, may_change: bool) -> None:
+        """As Trainer.pass_step."""
+
+    def end_empty_step(self) -> None:
+        """As Trainer.end_empty_step, of which there are none: all batches are of this worker."""
+
     def wait(self) -> None:
         """Parameters always have their values."""
 
@@ -133,6 +151,10 @@ class AloneTrainer:
 
     def finish(self) -> bool:
         """No further step. Model and optimizer are the program's alone again."""
+        self.end(True)
+        return self.job.finish()
+
+    def end(self, is_evaluator: bool) -> None:
         if not self.is_over:
             self.is_over = True
             for hook, _ in self._hooks:
@@ -141,7 +163,6 @@ class AloneTrainer:
             for parameter in self._parameters:
                 parameter.tensor.grad = None
             self._release_optimizer()
-        return self.job.finish()
 
 
 class _Parameter:

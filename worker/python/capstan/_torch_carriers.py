@@ -173,6 +173,28 @@ class Gpu:
         self.up.synchronize()
 
 
+class Gpus:
+    """The GPUs that a model is on."""
+
+    def __init__(self) -> None:
+        self._gpus: dict[torch.device, Gpu] = {}
+
+    def of(self, tensor: torch.Tensor) -> Optional[Gpu]:
+        if not tensor.is_cuda:
+            return None
+        if tensor.device not in self._gpus:
+            self._gpus[tensor.device] = Gpu(tensor.device)
+        return self._gpus[tensor.device]
+
+    def finish_pushes(self) -> None:
+        for gpu in self._gpus.values():
+            gpu.finish_pushes()
+
+    def flush(self) -> None:
+        for gpu in self._gpus.values():
+            gpu.flush()
+
+
 def _push_all(pushes: queue.Queue[tuple[torch.cuda.Event, Callable[[], None]]],
               errors: list[BaseException]) -> None:
     while True:

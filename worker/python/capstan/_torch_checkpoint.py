@@ -28,20 +28,30 @@ class StateKeeper(Protocol):
 
     def worker_state_is_due(self) -> bool: ...
 
+    @property
+    def step(self) -> int: ...
+
 
 class CheckpointStates:
     """The named objects of ct.checkpoint_state. A checkpoint that was cut before a step has them as
     they are when the step's first forward with gradients begins."""
 
     def __init__(self, job: StateKeeper, model: torch.nn.Module,
-                 optimizer: torch.optim.Optimizer) -> None:
+                 optimizer: torch.optim.Optimizer, part: str = "") -> None:
         self._job = job
         self._objects: dict[str, Any] = {}
-        self._rates = LearningRates(optimizer)
-        self.add(_RATES, self._rates)
+        self._rates: list[LearningRates] = []
+        self._begun = -1  # the last step that has begun
+        self.add_model(model, optimizer, part)
+
+    def add_model(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer,
+                  part: str) -> None:
+        """part: the end of the names of what is kept of this model."""
+        self._rates.append(LearningRates(optimizer))
+        self.add(_RATES + part, self._rates[-1])
         buffers = Buffers(model)
         if buffers.exist:
-            self.add(_BUFFERS, buffers)
+            self.add(_BUFFERS + part, buffers)
 
     def add(self, name: str, thing: Any) -> None:
         """Gives the object its state of the checkpoint from which the job goes on."""
@@ -62,8 +72,13 @@ class CheckpointStates:
         self._objects[name] = thing
 
     def begin_step(self) -> None:
-        """Once a step: its first forward with gradients begins, or without one its first push."""
-        self._rates.apply()
+        """A step's first forward with gradients begins, or without one its first push. Does nothing
+        in the rest of the step, as when a second model begins."""
+        if self._job.step == self._begun:
+            return
+        self._begun = self._job.step
+        for rates in self._rates:
+            rates.apply()
         if self._job.worker_state_is_due():
             self.save()
 
@@ -72,7 +87,7 @@ class CheckpointStates:
             try:
                 self._save(name, thing)
             except InvalidArgument as error:
-                if name != _BUFFERS:
+                if not isinstance(thing, Buffers):
                     raise
                 # Nobody has asked for them.
                 warnings.warn(f"from now on checkpoints are without the model's buffers: {error}")
@@ -95,6 +110,15 @@ class CheckpointStates:
         for thing in self._objects.values():
             if isinstance(thing, (Batches, RandomState)):
                 thing._note_step()
+
+
+def states_with(others: Optional[CheckpointStates], job: StateKeeper, model: torch.nn.Module,
+                optimizer: torch.optim.Optimizer, part: str) -> CheckpointStates:
+    """The states of the job's models so far, if there are any, and of this one."""
+    if others is None:
+        return CheckpointStates(job, model, optimizer, part)
+    others.add_model(model, optimizer, part)
+    return others
 
 
 class LearningRates:

@@ -39,7 +39,7 @@ class HereTrainer:
         for optimizer in optimizers:
             _expect_usual(optimizer)
         self._plan = Plan(model, *optimizers, runs_here=True)
-        self._optimizers = optimizers
+        self.optimizers = optimizers
         self._structure = Structure(model)
         self._group_sizes = [group_sizes(one) for one in optimizers]
         self.job = job if isinstance(job, (Job, AloneJob)) else job()
@@ -171,7 +171,7 @@ class HereTrainer:
         expect_progress(loss, samples)
         self._structure.expect_unchanged()
         self._plan.expect_frozen()
-        for optimizer, sizes in zip(self._optimizers, self._group_sizes):
+        for optimizer, sizes in zip(self.optimizers, self._group_sizes):
             expect_group_sizes(optimizer, sizes)
         if not self._has_means:
             self._exchange()
@@ -205,7 +205,7 @@ class HereTrainer:
             self._end_step(None, samples=0)
 
     def _step_all(self) -> None:
-        for optimizer in self._optimizers:
+        for optimizer in self.optimizers:
             optimizer.step()
 
     def finish(self) -> bool:

@@ -71,6 +71,24 @@ class BeforeLoad(Hook):
                                  "ct.attach")
 
 
+def hook_modules(trainer: HookOwner, model: torch.nn.Module,
+                 by_tensor: Mapping[int, Parameter]) -> list[Any]:
+    """Hooks of the modules that hold parameters. `by_tensor`: these, by the id of their tensors."""
+    added: list[Any] = []
+    module: Any
+    for module in model.modules():
+        if not any(id(tensor) in by_tensor for tensor in module.parameters()):
+            continue
+        own = {name: by_tensor[id(tensor)] for name, tensor in module._parameters.items()
+               if id(tensor) in by_tensor}
+        hook = module.register_forward_pre_hook(BeforeForward(trainer, own))
+        # Before hooks that compute with parameters, as those of weight_norm.
+        hooks: Any = module._forward_pre_hooks
+        hooks.move_to_end(hook.id, last=False)
+        added += [hook, module._register_load_state_dict_pre_hook(BeforeLoad(trainer, own))]
+    return added
+
+
 def on_gradient(trainer: HookOwner, parameter: Parameter) -> tuple[Any, object]:
     """Sends the parameter's gradient whenever backward has made it. Returns what after_gradient
     does."""

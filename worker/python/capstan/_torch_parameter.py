@@ -74,6 +74,9 @@ class Parameter:
         """From now on until the gradient leaves, a change of the values is noticed."""
         self._checksum = checksum(self.tensor)
 
+    def end_watch(self) -> None:
+        self._checksum = None
+
     def expect_unchanged(self) -> None:
         """Raises WrongOrder if the values are not those that `watch` has seen."""
         before, self._checksum = self._checksum, None

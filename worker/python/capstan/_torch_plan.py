@@ -34,6 +34,7 @@ class Planned:
 class Plan:
     """Sorts a model's tensors.
 
+    prefix: goes before the names of parameters.
     runs_here: the program runs the optimizers, which may be any.
     parameters: the optimizer's that require a gradient, in the model's order; with runs_here all that
     require one.
@@ -44,7 +45,7 @@ class Plan:
     """
 
     def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer,
-                 *others: torch.optim.Optimizer, runs_here: bool = False) -> None:
+                 *others: torch.optim.Optimizer, prefix: str = "", runs_here: bool = False) -> None:
         self.server_optimizers = [] if runs_here else server_optimizers(optimizer)
         groups = [group for one in (optimizer, *others) for group in one.param_groups]
         group_of = {id(tensor): i for i, group in enumerate(groups) for tensor in group["params"]}
@@ -52,7 +53,7 @@ class Plan:
         if not set(group_of) <= {id(tensor) for _, tensor in named}:
             raise InvalidArgument("the optimizer has parameters that the model has not; attach the "
                                   "module that holds all of them")
-        self.parameters = [Planned(name, tensor, group_of.get(id(tensor), 0))
+        self.parameters = [Planned(prefix + name, tensor, group_of.get(id(tensor), 0))
                            for name, tensor in named
                            if tensor.requires_grad and (runs_here or id(tensor) in group_of)]
         if not self.parameters:

@@ -8,11 +8,23 @@ import torch
 
 from capstan._errors import InvalidArgument, WrongOrder
 
+ADVICE_ON_GRADIENTS = (
+    "Try a smaller lr of the optimizer, or ct.attach(..., max_norm_per_worker=1.0), and look at the "
+    "data; under autocast take torch.bfloat16, or for float16 ct.attach(..., grad_scaler=scaler)")
 
-def expect_max_norm(max_norm: object) -> None:
-    is_norm = isinstance(max_norm, (int, float)) and 0 < max_norm < float("inf")
-    if not (max_norm is None or is_norm):
-        raise InvalidArgument(f"max_norm: expected a number above 0, got {max_norm!r}")
+
+def expect_max_norm(per_worker: object, of_mean: object = None) -> None:
+    """of_mean: an argument of attach that says no more than max_norm, so that it would be taken for
+    what clip_grad_norm_ does with DDP."""
+    if of_mean is not None:
+        raise InvalidArgument(
+            "max_norm: say which norm; max_norm_per_worker= clips each worker's own gradient "
+            "before it is pushed. To clip the mean over all workers, as with DDP, give "
+            "optimizer_runs=\"here\", and call torch.nn.utils.clip_grad_norm_")
+    is_norm = isinstance(per_worker, (int, float)) and 0 < per_worker < float("inf")
+    if not (per_worker is None or is_norm):
+        raise InvalidArgument(
+            f"max_norm_per_worker: expected a number above 0, got {per_worker!r}")
 
 
 def expect_one_loss(loss: Any) -> None:
@@ -52,5 +64,5 @@ def changed_parameter(name: str) -> WrongOrder:
 def changed_gradient(name: str) -> WrongOrder:
     return WrongOrder(
         f"the gradient of {name} was changed after it had left; instead of "
-        "clip_grad_norm_ give ct.attach(..., max_norm=), and for other changes call "
-        "backward within `with ct.no_sync():`, so that ct.step() sends what they make")
+        "clip_grad_norm_ give ct.attach(..., max_norm_per_worker=), and for other changes "
+        "call backward within `with ct.no_sync():`, so that ct.step() sends what they make")

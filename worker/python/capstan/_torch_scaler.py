@@ -16,7 +16,7 @@ class Scaler:
 
     def __init__(self, job: Collectives, scaler: Any) -> None:
         self._job = job
-        self._scaler = scaler
+        self.scaler = scaler
 
     def may_send(self, optimizer: torch.optim.Optimizer, sums: list[torch.Tensor],
                  has_gradients: bool) -> bool:
@@ -26,15 +26,15 @@ class Scaler:
         if sums or has_gradients:
             optimizer.param_groups.append({"params": sums})  # the scaler looks no further
             try:
-                self._scaler.unscale_(optimizer)
+                self.scaler.unscale_(optimizer)
             finally:
                 optimizer.param_groups.pop()
-            found = list(self._scaler._found_inf_per_device(optimizer).values())
+            found = list(self.scaler._found_inf_per_device(optimizer).values())
         has_inf = self._any_worker(any(float(one) > 0 for one in found))
         for one in found:
             one.fill_(float(has_inf))
         if found:
-            self._scaler.update()
+            self.scaler.update()
         return not has_inf
 
     def _any_worker(self, has_inf: bool) -> bool:

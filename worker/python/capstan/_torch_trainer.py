@@ -11,22 +11,20 @@ import torch
 
 from capstan._errors import WrongOrder
 from capstan._job import Job
-from capstan._optimizers import SGD
-from capstan._table import Table
-from capstan._torch_carriers import Gpu, SmallGradients, values_of
-from capstan._torch_checkpoint import CheckpointStates
-from capstan._torch_hooks import BeforeForward, BeforeLoad, on_gradient
+from capstan._torch_carriers import Gpus, SmallGradients, values_of
+from capstan._torch_checkpoint import CheckpointStates, states_with
+from capstan._torch_hooks import hook_modules, on_gradient
 from capstan._torch_optimizers import expect_unchanged, give_to_servers, learning_rate
 from capstan._torch_parameter import Parameter
-from capstan._torch_plan import BUFFERS, Plan
+from capstan._torch_plan import Plan
 from capstan._torch_reads import NoDispatch, Views, checksum, has_compiled, waiting_class
-from capstan._torch_refusals import (expect_group_sizes, expect_max_norm, expect_one_loss,
-                                     group_sizes, second_gradient, step_after_end)
+from capstan._torch_refusals import (ADVICE_ON_GRADIENTS, expect_group_sizes, expect_max_norm,
+                                     expect_one_loss, group_sizes, second_gradient, step_after_end)
 from capstan._torch_rows import Rows
 from capstan._torch_scaler import Scaler, expect_scaler
 from capstan._torch_state import OptimizerState
 from capstan._torch_structure import Structure
-
+from capstan._torch_tables import add_tables
 
 
 class Trainer:
@@ -35,30 +33,34 @@ class Trainer:
     ct.attach makes one, and the functions of capstan.torch call its methods. Use it alone in a
     program that takes part in several jobs.
 
-    max_norm: clips this worker's own gradient to this total norm, as clip_grad_norm_ does, before
-    it is pushed. The mean over the workers, which servers apply, is not clipped again.
+    max_norm_per_worker: clips this worker's own gradient to this total norm, as clip_grad_norm_
+    does, before it is pushed. The mean over the workers, which servers apply, is not clipped again.
     grad_scaler: the GradScaler that has scaled the loss. Gradients are unscaled before they are
     pushed. In BSP all workers skip a step in which one of them has found inf or NaN; in SSP and
     async a worker skips its own.
     With either, gradients leave in `step`, not in backward.
     overlap: without it gradients leave in `step`, which waits for the next values, and every change
     of parameters is noticed. Slower, and for debugging.
+    part: the name of this model among several in one job. Who gives it starts the job, and calls
+    begin. Gradients leave in `step`.
     """
 
     def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer,
-                 job: Union[Job, Callable[[], Job]], *, max_norm: Optional[float] = None,
-                 grad_scaler: Optional[Any] = None, overlap: bool = True) -> None:
+                 job: Union[Job, Callable[[], Job]], *,
+                 max_norm_per_worker: Optional[float] = None, grad_scaler: Optional[Any] = None,
+                 overlap: bool = True, max_norm: object = None, part: str = "") -> None:
         expect_scaler(grad_scaler)
-        expect_max_norm(max_norm)
-        plan = Plan(model, optimizer)
+        expect_max_norm(max_norm_per_worker, max_norm)
+        plan = Plan(model, optimizer, part and f"{part}.")
+        self._suffix = part and f".{part}"
         self._model = model
         self._optimizer = optimizer
         self._plan = plan
         self._structure = Structure(model)
-        self._max_norm = max_norm
+        self._max_norm = max_norm_per_worker
         scaler = grad_scaler if grad_scaler is not None and grad_scaler.is_enabled() else None
         self._overlaps = overlap
-        self._defers = max_norm is not None or scaler is not None or not overlap
+        self._defers = bool(self._max_norm or scaler is not None or not overlap or part)
         self._syncs = True
         self._group_sizes = group_sizes(optimizer)
         self._rates = [optimizer.lr for optimizer in plan.server_optimizers]
@@ -68,19 +70,25 @@ class Trainer:
         self._nodes: list[object] = []
         self._num_steps = 0  # so far
         self.job = job if isinstance(job, Job) else job()
+        self.job._open.advice_on_gradients = ADVICE_ON_GRADIENTS
         self._scaler = None if scaler is None else Scaler(self.job, scaler)
-        self._add_tables()
+        self._rows, self._parameters, self._buffers = add_tables(self.job, plan, self._suffix)
         self._state = OptimizerState(optimizer, plan.server_optimizers, self._parameters)
         self._state.load()
-        self.job.start()
-        self._take_values()
-        self.states = CheckpointStates(self.job, model, optimizer)
-        if scaler is not None:
-            self.states.add("capstan.grad_scaler", scaler)
         self._hooks: list[Any] = []
+        if not part:
+            self.job.start()
+            self.begin(None)
+
+    def begin(self, others: Optional[CheckpointStates]) -> None:
+        """The job has started. `others`: the states of its models before this one."""
+        self._take_values()
+        self.states = states_with(others, self.job, self._model, self._optimizer, self._suffix)
+        if self._scaler is not None:
+            self.states.add("capstan.grad_scaler" + self._suffix, self._scaler.scaler)
         self._hook_model()
         self._state.take_over()
-        self._release_optimizer = give_to_servers(optimizer)
+        self._release_optimizer = give_to_servers(self._optimizer)
         self.job._call_at_end(weakref.WeakMethod(self._release))
         self.job._call_at_end(weakref.WeakMethod(self._state.release))
         self._begin_step()
@@ -88,24 +96,9 @@ class Trainer:
             parameter.end_wait()
             parameter.watch()
 
-    def _add_tables(self) -> None:
-        """From the input on: first what all wait for, then the parameters, then buffers."""
-        job, plan = self.job, self._plan
-        self._rows = [
-            Rows(bag.name, job.sparse_table(bag.name, bag.dim, optimizer=optimizer,
-                                            stddev=bag.initial_stddev(), **bag.limits),
-                 -1 if bag.optimizer else 0) for bag, optimizer in plan.bags]
-        self._parameters = [
-            Parameter(one, job.table(one.name, one.initial(),
-                                      optimizer=plan.server_optimizers[one.group]))
-            for one in plan.parameters]
-        self._buffers: Optional[Table] = None
-        if not plan.shared_state.is_empty:
-            self._buffers = job.table(BUFFERS, plan.shared_state.floats(), optimizer=SGD(1.0))
-
     def _take_values(self) -> None:
         """The servers' values and rank 0's buffers take the place of the program's."""
-        self._gpus: dict[torch.device, Gpu] = {}
+        self._gpus = Gpus()
         self._small = SmallGradients([one.tensor for one in self._parameters])
         classes: dict[type, Any] = {}
         views: dict[int, Views] = {}
@@ -113,39 +106,18 @@ class Trainer:
             kind = type(parameter.tensor)
             waiting = classes.setdefault(kind, waiting_class(kind, self._read))
             parameter.table.wait()
-            parameter.attach(self._gpu_of(parameter.tensor), self._small, waiting, views)
+            parameter.attach(self._gpus.of(parameter.tensor), self._small, waiting, views)
         if self._buffers is not None:
             self._buffers.wait()
             self._plan.shared_state.take(values_of(self._buffers))
         for (bag, _), rows in zip(self._plan.bags, self._rows):
             bag._rows = rows
 
-    def _gpu_of(self, tensor: torch.Tensor) -> Optional[Gpu]:
-        if not tensor.is_cuda:
-            return None
-        if tensor.device not in self._gpus:
-            self._gpus[tensor.device] = Gpu(tensor.device)
-        return self._gpus[tensor.device]
-
-    def _flush(self) -> None:
-        for gpu in self._gpus.values():
-            gpu.flush()
-
     # Forward.
 
     def _hook_model(self) -> None:
-        self._by_tensor = by_tensor = {id(one.tensor): one for one in self._parameters}
-        module: Any
-        for module in self._model.modules():
-            if not any(id(tensor) in by_tensor for tensor in module.parameters()):
-                continue
-            own = {name: by_tensor[id(tensor)] for name, tensor in module._parameters.items()
-                   if id(tensor) in by_tensor}
-            hook = module.register_forward_pre_hook(BeforeForward(self, own))
-            # Before hooks that compute with parameters, as those of weight_norm.
-            hooks: Any = module._forward_pre_hooks
-            hooks.move_to_end(hook.id, last=False)
-            self._hooks += [hook, module._register_load_state_dict_pre_hook(BeforeLoad(self, own))]
+        self._by_tensor = {id(one.tensor): one for one in self._parameters}
+        self._hooks += hook_modules(self, self._model, self._by_tensor)
         for parameter in self._parameters:
             hook, node = on_gradient(self, parameter)
             self._hooks.append(hook)
@@ -190,9 +162,7 @@ class Trainer:
             warnings.warn(f"{parameter.name} was read after its gradient had left in backward, and "
                           "so has the values of the next step already; read parameters before "
                           "backward or after ct.step(), or give ct.attach(..., overlap=False)")
-        if self._gpus:
-            for gpu in self._gpus.values():
-                gpu.finish_pushes()
+        self._gpus.finish_pushes()
         parameter.wait()
         parameter.end_wait()
         parameter.carrier.bring()
@@ -324,7 +294,7 @@ class Trainer:
         for rows in self._rows:
             rows.push()
         self._state.end_loading()
-        self._flush()
+        self._gpus.flush()
         if isinstance(loss, torch.Tensor):
             loss = float(loss.detach())
         self.job.end_step(float("nan") if loss is None else loss, samples)
@@ -333,13 +303,35 @@ class Trainer:
         self._begin_step()
         self._optimizer._step_count = self.job.step  # type: ignore[attr-defined]
 
+    def flush(self) -> None:
+        """Waits for copies between a GPU and the library's memory, which a step's end may change."""
+        self._gpus.flush()
+
+    def pass_step(self, may_change: bool) -> None:
+        """Another model of the job has ended a step. may_change: also this one's values, by other
+        workers."""
+        self._has_looked = False
+        self._state.end_loading()
+        if not may_change:
+            return
+        self._has_begun = self._has_waited = False
+        for parameter in self._parameters:
+            parameter.begin_wait()
+            parameter.end_watch()
+        if has_compiled():
+            self._bring_all()
+
     @contextlib.contextmanager
     def join(self) -> Iterator[None]:
         """As Job.join, around a loop with this trainer's steps."""
         yield
         while self.job._others_go_on():
-            with NoDispatch():
-                self._end_step(None, samples=0, has_batch=False)
+            self.end_empty_step()
+
+    def end_empty_step(self) -> None:
+        """Ends a step without a batch."""
+        with NoDispatch():
+            self._end_step(None, samples=0, has_batch=False)
 
     def _send_rest(self) -> None:
         """Sends the gradients that have not left, last layer first."""
@@ -370,13 +362,17 @@ class Trainer:
         """
         self.states.save()
         is_evaluator = self.job.finish()
+        self.end(is_evaluator)
+        return is_evaluator
+
+    def end(self, is_evaluator: bool) -> None:
+        """The job has finished."""
         for parameter in self._parameters:
             parameter.end_wait()
             parameter.carrier.bring()
-        self._flush()
+        self._gpus.flush()
         self._release()
         self._state.end(can_read=is_evaluator)
-        return is_evaluator
 
     def _release(self) -> None:
         """The job is over for the model: it computes and trains alone from now on."""

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import Any, Callable, Mapping, Optional, Sequence, TypeVar, Union
+from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, TypeVar, Union
 
 import torch
 
@@ -29,8 +29,10 @@ from capstan._job import Job
 from capstan._torch_alone import AloneTrainer
 from capstan._torch_checkpoint import Batches, RandomState
 from capstan._torch_embedding_bag import EmbeddingBag
+from capstan._torch_group import TrainerGroup
 from capstan._torch_here import HereTrainer
 from capstan._torch_lion import Lion
+from capstan._torch_refusals import expect_max_norm
 from capstan._torch_trainer import Trainer
 
 __all__ = [
@@ -41,6 +43,7 @@ __all__ = [
     "Trainer",
     "all_reduce",
     "attach",
+    "attach_together",
     "barrier",
     "broadcast",
     "checkpoint_state",
@@ -59,16 +62,19 @@ __all__ = [
 
 Model = TypeVar("Model", bound=torch.nn.Module)
 
-AnyTrainer = Union[Trainer, AloneTrainer, HereTrainer]
+AnyTrainer = Union[Trainer, AloneTrainer, HereTrainer, TrainerGroup]
 _attached: Optional[AnyTrainer] = None
+# Within attach_together: the models so far.
+_group: Optional[TrainerGroup] = None
 # What rank and world_size have said before `attach`, of the environment.
 _told: dict[str, int] = {}
 
 
 def attach(model: Model,
            optimizer: Union[torch.optim.Optimizer, Sequence[torch.optim.Optimizer]], *,
-           job: Optional[Job] = None, optimizer_runs: str = "servers", max_norm: Optional[float] = None,
-           grad_scaler: Optional[Any] = None, overlap: bool = True) -> Model:
+           job: Optional[Job] = None, optimizer_runs: str = "servers",
+           max_norm_per_worker: Optional[float] = None, grad_scaler: Optional[Any] = None,
+           overlap: bool = True, name: Optional[str] = None, max_norm: object = None) -> Model:
     """Joins the job, and lets the servers run the optimizer from now on. Returns the model.
 
     The model begins with rank 0's values, or with the servers', if the job goes on from a
@@ -85,43 +91,104 @@ def attach(model: Model,
         workers; clip_grad_norm_, GradScaler and optimizer.step() do what they do with DDP, and
         ct.step() comes after them. `optimizer` may be a list of several. Under BSP. Checkpoints
         have rank 0's parameters and state.
-    max_norm: clips this worker's own gradient to this total norm before it is pushed.
+    max_norm_per_worker: clips this worker's own gradient to this total norm before it is pushed.
     grad_scaler: the GradScaler that scales the loss. Trainer says more about both.
     overlap: without it ct.step() sends all gradients and waits for the next values: to find out
     whether an error comes from reads or changes of parameters.
+    name: within attach_together: goes before the names of the model's parameters, as in a
+    torch.nn.ModuleDict. The model's number, from 0, unless given.
+    max_norm: refused, as it does not say which norm.
 
     Raises InvalidArgument: servers cannot do what model and optimizer ask for, and what to do.
     """
     global _attached
-    if _attached is not None and not _attached.is_over:
-        raise WrongOrder("a program attaches one model; put all its models into one, as "
-                         "torch.nn.ModuleDict({'one': one, 'other': other}), and their parameters "
-                         "into one optimizer, with a group for each; where a program begins "
-                         "again without a job, as in a notebook, it calls ct.finish() before")
-    is_alone_here = job is None and is_alone()
+    expect_max_norm(max_norm_per_worker, max_norm)
     if optimizer_runs == "here":
-        if max_norm is not None or grad_scaler is not None or not overlap:
+        if max_norm_per_worker is not None or grad_scaler is not None or not overlap:
             raise InvalidArgument(
-                "with optimizer_runs=\"here\" leave out max_norm, grad_scaler and overlap: call "
-                "torch.nn.utils.clip_grad_norm_, scaler.step(optimizer) and scaler.update() in the "
-                "loop, as with one process")
+                "with optimizer_runs=\"here\" leave out max_norm_per_worker, grad_scaler and "
+                "overlap: call torch.nn.utils.clip_grad_norm_, scaler.step(optimizer) and "
+                "scaler.update() in the loop, as with one process")
+        if _group is not None or name is not None:
+            raise InvalidArgument(
+                "with optimizer_runs=\"here\" attach several models as one torch.nn.ModuleList, "
+                "with a list of their optimizers")
+        _expect_none_attached()
+        is_by_itself = job is None and is_alone()
         optimizers = [optimizer] if isinstance(optimizer, torch.optim.Optimizer) else optimizer
         _attached = HereTrainer(model, optimizers,
-                                AloneJob() if is_alone_here else job or _job.connect)
-    elif optimizer_runs != "servers" or not isinstance(optimizer, torch.optim.Optimizer):
+                                AloneJob() if is_by_itself else job or _job.connect)
+        if is_by_itself:
+            say_alone()
+        _expect_places_as_told(_attached.job)
+        return model
+    if optimizer_runs != "servers" or not isinstance(optimizer, torch.optim.Optimizer):
         raise InvalidArgument("expected one optimizer that the servers run, or "
                               f"optimizer_runs=\"here\", got {optimizer_runs!r}")
-    elif is_alone_here:
-        _attached = AloneTrainer(model, optimizer, max_norm=max_norm, grad_scaler=grad_scaler,
-                                 overlap=overlap)
-    else:
-        _attached = Trainer(model, optimizer, job or _job.connect, max_norm=max_norm,
-                            grad_scaler=grad_scaler, overlap=overlap)
-    if is_alone_here:
+    if _group is not None:
+        if job is not None:
+            raise InvalidArgument("job: give it to ct.attach_together")
+        _group.add(model, optimizer, name, max_norm_per_worker=max_norm_per_worker,
+                   grad_scaler=grad_scaler, overlap=overlap)
+        return model
+    if name is not None:
+        raise InvalidArgument("name: only within ct.attach_together, which has several models")
+    _expect_none_attached()
+    if job is None and is_alone():
+        _attached = AloneTrainer(model, optimizer, max_norm_per_worker=max_norm_per_worker,
+                                 grad_scaler=grad_scaler, overlap=overlap)
         say_alone()
-    _expect_as_told("RANK", _attached.job.rank)
-    _expect_as_told("WORLD_SIZE", _attached.job.num_workers)
+    else:
+        _attached = Trainer(model, optimizer, job or _job.connect,
+                            max_norm_per_worker=max_norm_per_worker, grad_scaler=grad_scaler,
+                            overlap=overlap)
+    _expect_places_as_told(_attached.job)
     return model
+
+
+@contextlib.contextmanager
+def attach_together(*, job: Optional[Job] = None) -> Iterator[None]:
+    """For several models, each with its optimizer, as of a GAN:
+
+        with ct.attach_together():
+            ct.attach(generator, of_generator)
+            ct.attach(discriminator, of_discriminator)
+
+    The job starts at the end of the block. `ct.step(loss, optimizer=of_discriminator)` then takes
+    the place of `of_discriminator.step()`, and is one of the job's steps. The program keeps its
+    calls of zero_grad. Under BSP the other models' values stay, so a graph of theirs goes on. All
+    workers step the same optimizers in the same order. Gradients leave in ct.step().
+
+    job: as of attach.
+    """
+    global _attached, _group
+    if _group is not None:
+        raise WrongOrder("ct.attach_together within ct.attach_together")
+    _expect_none_attached()
+    is_by_itself = job is None and is_alone()
+    group = TrainerGroup(None if is_by_itself else lambda: job or _job.connect())
+    _group = group
+    try:
+        yield
+    finally:
+        _group = None
+    group.start()
+    _attached = group
+    if is_by_itself:
+        say_alone()
+    _expect_places_as_told(group.job)
+
+
+def _expect_none_attached() -> None:
+    if _attached is not None and not _attached.is_over:
+        raise WrongOrder("a model is attached already; attach all models of a program within one "
+                         "`with ct.attach_together():`, which says more; where a program begins "
+                         "again without a job, as in a notebook, it calls ct.finish() before")
+
+
+def _expect_places_as_told(job: Union[Job, AloneJob]) -> None:
+    _expect_as_told("RANK", job.rank)
+    _expect_as_told("WORLD_SIZE", job.num_workers)
 
 
 def _expect_as_told(variable: str, number: int) -> None:
@@ -144,12 +211,21 @@ def _trainer() -> AnyTrainer:
     return _attached
 
 
-def step(loss: Union[float, torch.Tensor, None] = None, samples: int = 0) -> None:
+def step(loss: Union[float, torch.Tensor, None] = None, samples: int = 0, *,
+         optimizer: Optional[torch.optim.Optimizer] = None) -> None:
     """Ends a step, in place of optimizer.step() and zero_grad(). Schedulers step afterwards.
 
     loss: the mean over `samples` samples, for progress and reports.
+    optimizer: the one that steps, of several models: attach_together says more.
     """
-    _trainer().step(loss, samples)
+    trainer = _trainer()
+    if isinstance(trainer, TrainerGroup):
+        trainer.step(loss, samples, optimizer)
+        return
+    own = trainer.optimizers if isinstance(trainer, HereTrainer) else [trainer._optimizer]
+    if optimizer is not None and optimizer not in own:
+        raise InvalidArgument("optimizer: expected the one that was given to ct.attach")
+    trainer.step(loss, samples)
 
 
 def no_sync() -> contextlib.AbstractContextManager[None]:

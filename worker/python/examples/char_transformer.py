@@ -59,7 +59,7 @@ def main():
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1, (step + 1) / 20))
 
-    model = ct.attach(model, optimizer, max_norm=1.0)
+    model = ct.attach(model, optimizer, max_norm_per_worker=1.0)
     for _ in range(ct.next_step()):  # above 0 after a restart
         schedule.step()
     generator = torch.Generator().manual_seed(ct.rank())  # other parts for each worker
