@@ -40,7 +40,7 @@ class AloneTrainer:
         expect_max_norm(max_norm_per_worker)
         _expect_no_bags(model)
         self._model = model
-        self._plan = Plan(model, optimizer, part and f"{part}.")
+        self._plan = Plan(model, optimizer, prefix=part and f"{part}.")
         self._suffix = part and f".{part}"
         self._structure = Structure(model)
         self._optimizer = optimizer

@@ -71,7 +71,7 @@ class BeforeLoad(Hook):
                                  "ct.attach")
 
 
-def hook_modules(trainer: HookOwner, model: torch.nn.Module,
+def hook_modules(trainer: ForwardOwner, model: torch.nn.Module,
                  by_tensor: Mapping[int, Parameter]) -> list[Any]:
     """Hooks of the modules that hold parameters. `by_tensor`: these, by the id of their tensors."""
     added: list[Any] = []

@@ -51,7 +51,7 @@ class Trainer:
                  overlap: bool = True, max_norm: object = None, part: str = "") -> None:
         expect_scaler(grad_scaler)
         expect_max_norm(max_norm_per_worker, max_norm)
-        plan = Plan(model, optimizer, part and f"{part}.")
+        plan = Plan(model, optimizer, prefix=part and f"{part}.")
         self._suffix = part and f".{part}"
         self._model = model
         self._optimizer = optimizer
