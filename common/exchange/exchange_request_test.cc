@@ -80,9 +80,8 @@ TEST(ExchangeRequestTest, StateAndCollectiveOperationsLeaveParametersAlone) {
     EXPECT_TRUE(LeavesParameters(pull));
     EXPECT_TRUE(PullsState(pull));
   }
-  for (const ExchangeRequest& push :
-       {RequestFor(WorkerState()), RequestFor(TableState()), RequestFor(OptimizerState()),
-        RequestFor(Collective())}) {
+  for (const ExchangeRequest& push : {RequestFor(WorkerState()), RequestFor(TableState()),
+                                      RequestFor(OptimizerState()), RequestFor(Collective())}) {
     EXPECT_TRUE(LeavesParameters(push));
     EXPECT_FALSE(PullsState(push));
   }

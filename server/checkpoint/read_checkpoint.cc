@@ -85,8 +85,8 @@ class ReadSlices {
   struct Table {
     Slicing slicing{0, 1};  // of a dense one
     uint32_t slice_count = 0;
-    size_t state_count = 0;      // a dense one's arrays for each slice
-    bool is_of_program = false;  // which has at most as many
+    size_t state_count = 0;                                 // a dense one's arrays for each slice
+    bool is_of_program = false;                             // which has at most as many
     std::unique_ptr<const RowOptimizer> of_rows = nullptr;  // a sparse one's
   };
 

@@ -83,11 +83,9 @@ absl::Status CheckTableOptimizers(const v1::JobSpec& job,
 
 absl::Status CheckJobOptimizerIsUsed(
     const v1::JobSpec& job, const google::protobuf::RepeatedPtrField<v1::TableSpec>& tables) {
-  const bool all_have_own =
-      std::all_of(tables.begin(), tables.end(),
-                  [](const v1::TableSpec& table) {
-                    return table.has_optimizer() || table.replies_mean();
-                  });
+  const bool all_have_own = std::all_of(
+      tables.begin(), tables.end(),
+      [](const v1::TableSpec& table) { return table.has_optimizer() || table.replies_mean(); });
   std::vector<const google::protobuf::FieldDescriptor*> given;
   job.optimizer().GetReflection()->ListFields(job.optimizer(), &given);
   if (!all_have_own || given.empty() || job.codec().dgc()) return absl::OkStatus();

@@ -21,8 +21,8 @@ const v1::OptimizerSpec& OptimizerOf(const v1::JobSpec& job, const v1::TableSpec
 absl::StatusOr<std::unique_ptr<RowOptimizer>> MakeRowOptimizer(const v1::OptimizerSpec& spec,
                                                                size_t dim);
 
-// INVALID_ARGUMENT, naming the table and what to correct: its optimizer, if it has one, cannot be made, or a dense
-// table's own one is not SGD in a job with dgc.
+// INVALID_ARGUMENT, naming the table and what to correct: its optimizer, if it has one, cannot be
+// made, or a dense table's own one is not SGD in a job with dgc.
 absl::Status CheckTableOptimizers(const v1::JobSpec& job,
                                   const google::protobuf::RepeatedPtrField<v1::TableSpec>& tables);
 

@@ -52,7 +52,7 @@ class ShardHost : public ParameterEndpoint {
     double initial_stddev = 0;
     TableCodecs codecs;
     std::shared_ptr<const Optimizer> optimizer = nullptr;  // null: Options::optimizer
-    bool replies_mean = false;  // the program runs the optimizer
+    bool replies_mean = false;                             // the program runs the optimizer
     // Worker 0 sends the initial values, unless a Source has them. initial_stddev is not used.
     bool initial_from_worker = false;
     std::optional<SparseTable> sparse = std::nullopt;  // none: the table is dense

@@ -28,12 +28,12 @@ class DenseSlice : public Slice {
  public:
   struct Options {
     Slice::Options slice;
-    SliceState::Memory memory;             // Required: with the initial values
+    SliceState::Memory memory;  // Required: with the initial values
     // Required, unless the table replies the mean; outlives the slice.
     const Optimizer* optimizer = nullptr;
-    uint32_t own_arrays = 0;               // of each worker's own state
-    TableCodecs codecs;                    // Required: of pushes and pulls
-    DrawKey pull_draws;  // of encoded values; their version takes the place of the step
+    uint32_t own_arrays = 0;  // of each worker's own state
+    TableCodecs codecs;       // Required: of pushes and pulls
+    DrawKey pull_draws;       // of encoded values; their version takes the place of the step
     ReplyStateBudget* reply_state = nullptr;  // Required for a topk of pulls; outlives the slice
   };
 

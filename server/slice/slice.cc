@@ -164,10 +164,10 @@ ExchangeReply Slice::KeepState(WorkerId worker, const WorkerState& state) {
 }
 
 ExchangeReply Slice::KeepTableState(WorkerId worker, const TableState& state) {
-  const absl::Status kept =
-      replies_mean_ ? own_.KeepTable(worker, state)
-                    : absl::InvalidArgumentError("got the table's state, but the servers run its "
-                                                 "optimizer and have it");
+  const absl::Status kept = replies_mean_ ? own_.KeepTable(worker, state)
+                                          : absl::InvalidArgumentError(
+                                                "got the table's state, but the servers run its "
+                                                "optimizer and have it");
   if (!kept.ok()) return ErrorReply(Annotate(kept, name_));
   SetParameters(state.arrays.Subrange(0, size_bytes_));
   return MakeReply(/*learning_rate_divisor=*/0);

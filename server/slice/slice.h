@@ -65,7 +65,7 @@ class Slice {
     // The program runs the optimizer, so worker 0 sends the table's state for each cut. Anything is
     // a gradient then.
     bool replies_mean = false;
-    WorkerCounter* non_finite_pushes = nullptr;           // Required; outlives the slice
+    WorkerCounter* non_finite_pushes = nullptr;  // Required; outlives the slice
   };
 
   virtual ~Slice() = default;

@@ -71,9 +71,7 @@ uint64_t SliceState::optimizer_bytes() const {
   return bytes;
 }
 
-void SliceState::SetValues(const Payload& values) {
-  values.CopyTo(values_.BeginChange().to);
-}
+void SliceState::SetValues(const Payload& values) { values.CopyTo(values_.BeginChange().to); }
 
 void SliceState::LoadOptimizerState(uint32_t array, uint64_t steps, const Payload& values) {
   values.CopyTo(optimizer_state_[array].BeginChange().to);

@@ -17,9 +17,9 @@
 
 namespace capstan {
 
-// The parameters of one slice, their optimizer's state, and the number of updates so far. Without an
-// optimizer, which the program runs, an update is what workers get from then on, and the parameters
-// stay. Not thread-safe: the slice's shard guards it.
+// The parameters of one slice, their optimizer's state, and the number of updates so far. Without
+// an optimizer, which the program runs, an update is what workers get from then on, and the
+// parameters stay. Not thread-safe: the slice's shard guards it.
 class SliceState {
  public:
   // One update. It is applied block by block, while a block is in the cache. Valid until the next

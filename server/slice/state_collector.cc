@@ -101,9 +101,9 @@ absl::Status StateCollector::Check(WorkerId worker, const Payload& state) const 
     if (arrays >= 1 && arrays <= 1 + kMaxTableStateArrays && arrays * array == state.size_bytes()) {
       return absl::OkStatus();
     }
-    return absl::InvalidArgumentError(absl::StrCat(
-        "expected the table's state as 1 to ", 1 + kMaxTableStateArrays, " arrays of ", size_,
-        " float32, got ", state.size_bytes(), " bytes"));
+    return absl::InvalidArgumentError(absl::StrCat("expected the table's state as 1 to ",
+                                                   1 + kMaxTableStateArrays, " arrays of ", size_,
+                                                   " float32, got ", state.size_bytes(), " bytes"));
   }
   const size_t bytes = arrays_ * size_ * sizeof(float);
   if (arrays_ == 0 || state.size_bytes() != bytes) {

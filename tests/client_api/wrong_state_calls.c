@@ -119,9 +119,8 @@ static void load_wrongly(capstan_job* job) {
 static void reduce_wrongly(capstan_job* job) {
   const size_t too_many = (1 << 18) + 1; /* of float32 in 1 MiB */
   for (int32_t operation = -1; operation <= 99; operation += 100) {
-    INVALID(
-        capstan_all_reduce(job, operation, values, ELEMENTS, CAPSTAN_FLOAT32, WITHOUT_LIMIT),
-        "operation: expected CAPSTAN_SUM");
+    INVALID(capstan_all_reduce(job, operation, values, ELEMENTS, CAPSTAN_FLOAT32, WITHOUT_LIMIT),
+            "operation: expected CAPSTAN_SUM");
   }
   INVALID(capstan_all_reduce(job, CAPSTAN_SUM, values, ELEMENTS, -1, WITHOUT_LIMIT), "dtype:");
   INVALID(capstan_all_reduce(job, CAPSTAN_SUM, values, ELEMENTS, CAPSTAN_BFLOAT16, WITHOUT_LIMIT),

@@ -56,8 +56,8 @@ class StateExchanges {
   void PushOptimizerState(TableId table, uint32_t array, uint64_t steps,
                           const std::shared_ptr<const std::vector<float>>& values);
 
-  // The number of slices whose servers wait for the table's state. Those of a table may be asked for
-  // while no exchange of its layer is open. Only worker 0 has any.
+  // The number of slices whose servers wait for the table's state. Those of a table may be asked
+  // for while no exchange of its layer is open. Only worker 0 has any.
   int64_t due_table_states() const { return due_table_states_; }
   bool IsTableStateDue(TableId table) const;
   // Notes what a reply to a pull says of it.

@@ -200,9 +200,8 @@ capstan_status capstan_push(capstan_job* job, int32_t layer, int64_t timeout_ms)
 }
 
 capstan_status capstan_push_nothing(capstan_job* job, int32_t layer, int64_t timeout_ms) {
-  return WithEngine(job, [&](ProgramEngine& engine) {
-    return engine.PushNothing(layer, LimitOf(timeout_ms));
-  });
+  return WithEngine(
+      job, [&](ProgramEngine& engine) { return engine.PushNothing(layer, LimitOf(timeout_ms)); });
 }
 
 int64_t capstan_updates(capstan_job* job, int32_t table) {

@@ -365,15 +365,15 @@ CAPSTAN_EXPORT capstan_status capstan_load_optimizer_state(capstan_job* job, int
 
 /* The state of a table with replies_mean, of which the servers have what rank 0 says: `arrays[0]`
  * are the parameters, the others (at most 16) are what the program's optimizer keeps, each with
- * `count` numbers, as many as the table has. They are copied. Rank 0 calls it before a step's pushes
- * if capstan_worker_state_due says so, and with `is_last` before capstan_finish, for --output and
- * readers. The calls of other ranks do nothing. After a restore the first values of every rank are
- * these parameters, and until the first push capstan_read_optimizer_state reads the other arrays,
- * from 0 on. CAPSTAN_INVALID_ARGUMENT: the table is another one, or a number of arrays or numbers. */
+ * `count` numbers, as many as the table has. They are copied. Rank 0 calls it before a step's
+ * pushes if capstan_worker_state_due says so, and with `is_last` before capstan_finish, for
+ * --output and readers. The calls of other ranks do nothing. After a restore the first values of
+ * every rank are these parameters, and until the first push capstan_read_optimizer_state reads the
+ * other arrays, from 0 on. CAPSTAN_INVALID_ARGUMENT: the table is another one, or a number of
+ * arrays or numbers. */
 CAPSTAN_EXPORT capstan_status capstan_keep_table(capstan_job* job, int32_t table,
                                                  const float* const* arrays, size_t num_arrays,
-                                                 size_t count, int32_t is_last,
-                                                 int64_t timeout_ms);
+                                                 size_t count, int32_t is_last, int64_t timeout_ms);
 
 /* What this worker keeps from step to step beside the parameters, in named pieces of bytes: counts,
  * statistics, the place in its data. They travel into checkpoints, and after a restore come back to
@@ -394,8 +394,9 @@ CAPSTAN_EXPORT capstan_status capstan_worker_state_put(capstan_job* job, const c
 CAPSTAN_EXPORT capstan_status capstan_worker_state_get(capstan_job* job, const char* name,
                                                        void* bytes, size_t* size);
 /* For pieces that are dear to make: sets `*is_due` to 1 if a checkpoint waits for them, or for
- * capstan_keep_table, and to 0 if not. Call it before each step's computation; who has called it once puts pieces only when it says
- * so, and before capstan_finish. Waits for the values of the first dense table. */
+ * capstan_keep_table, and to 0 if not. Call it before each step's computation; who has called it
+ * once puts pieces only when it says so, and before capstan_finish. Waits for the values of the
+ * first dense table. */
 CAPSTAN_EXPORT capstan_status capstan_worker_state_due(capstan_job* job, int32_t* is_due,
                                                        int64_t timeout_ms);
 

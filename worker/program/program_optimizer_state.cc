@@ -25,8 +25,7 @@ uint64_t ElementsOf(const v1::TableSpec& table) {
 }
 
 // INVALID_ARGUMENT unless the optimizer has this one of its arrays, of as many numbers.
-absl::Status CheckArray(const v1::TableSpec& table, uint32_t arrays, uint32_t array,
-                        size_t count) {
+absl::Status CheckArray(const v1::TableSpec& table, uint32_t arrays, uint32_t array, size_t count) {
   if (array < arrays && count == ElementsOf(table)) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "table ", table.name(), ": its optimizer has ", arrays, " arrays of ", ElementsOf(table),
@@ -199,9 +198,8 @@ absl::Status ProgramOptimizerState::Keep(TableId table, std::vector<std::vector<
   return steps_.Explain(KeepUntil(table, std::move(arrays), is_last, deadline), deadline);
 }
 
-absl::Status ProgramOptimizerState::KeepUntil(TableId table,
-                                              std::vector<std::vector<float>> arrays, bool is_last,
-                                              absl::Time deadline) {
+absl::Status ProgramOptimizerState::KeepUntil(TableId table, std::vector<std::vector<float>> arrays,
+                                              bool is_last, absl::Time deadline) {
   if (table.value() >= tables_.size() || !tables_[table.value()].replies_mean()) {
     return absl::InvalidArgumentError(
         absl::StrCat("table: expected one whose optimizer the program runs, got ", table.value()));
@@ -210,7 +208,8 @@ absl::Status ProgramOptimizerState::KeepUntil(TableId table,
   const uint64_t elements = ElementsOf(spec);
   const size_t most = std::min<uint64_t>(
       kMaxTableStateArrays,
-      kMaxSliceBytes / std::min<uint64_t>(SliceBytes(job_.scheduler()), elements * sizeof(float)) - 1);
+      kMaxSliceBytes / std::min<uint64_t>(SliceBytes(job_.scheduler()), elements * sizeof(float)) -
+          1);
   const bool has_size = absl::c_all_of(
       arrays, [elements](const std::vector<float>& one) { return one.size() == elements; });
   if (arrays.empty() || arrays.size() > 1 + most || !has_size) {
@@ -224,8 +223,8 @@ absl::Status ProgramOptimizerState::KeepUntil(TableId table,
   RETURN_IF_ERROR(WaitFor(LayerOf(table), *store, deadline));
   {
     absl::Cleanup fail = [this] { steps_.FailHalfSent(); };
-    store->PushTableState(table, is_last,
-                          std::make_shared<const std::vector<std::vector<float>>>(std::move(arrays)));
+    store->PushTableState(
+        table, is_last, std::make_shared<const std::vector<std::vector<float>>>(std::move(arrays)));
     std::move(fail).Cancel();
   }
   return WaitFor(LayerOf(table), *store, deadline);

@@ -190,8 +190,8 @@ TEST_F(ProgramTableStateTest, APushOfNothingLeavesTheUpdatesAndCountsAsThePush) 
   ASSERT_TRUE(engine_->PushNothing(/*layer=*/1, kForever).ok());
   ASSERT_TRUE(engine_->Wait(/*layer=*/1, kForever).ok());
   EXPECT_EQ(engine_->UpdatesOf(kMean), 1);
-  for (const absl::Status& again : {engine_->PushNothing(/*layer=*/1, kForever),
-                                    engine_->Push(/*layer=*/1, kForever)}) {
+  for (const absl::Status& again :
+       {engine_->PushNothing(/*layer=*/1, kForever), engine_->Push(/*layer=*/1, kForever)}) {
     EXPECT_TRUE(absl::IsFailedPrecondition(again)) << again;
     EXPECT_THAT(std::string(again.message()), HasSubstr("layer 1 has been pushed in step 1"));
   }
@@ -251,9 +251,8 @@ TEST_F(ProgramTableStateTest, WhatDoesNotFitIsNotKept) {
 
 TEST_F(ProgramTableStateTest, NoPushComesBeforeAStateThatACheckpointWaitsFor) {
   DoStep(/*cut=*/1);
-  for (const absl::Status& refused :
-       {engine_->Push(/*layer=*/1, kForever), engine_->PushNothing(/*layer=*/1, kForever),
-        EndStep()}) {
+  for (const absl::Status& refused : {engine_->Push(/*layer=*/1, kForever),
+                                      engine_->PushNothing(/*layer=*/1, kForever), EndStep()}) {
     EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
     EXPECT_EQ(refused.message(),
               "a checkpoint waits for the parameters of table w: call capstan_keep_table before "

@@ -66,7 +66,7 @@ class ProgramWorkerState {
   Clock& clock_;
   ProgramSteps& steps_;
   const bool has_checkpoints_;
-  const std::optional<int> layer_;  // of the first dense table; none: there is none
+  const std::optional<int> layer_;          // of the first dense table; none: there is none
   const std::optional<int> layer_of_mean_;  // of the first table whose optimizer the program runs
 
   std::atomic<bool> is_announcing_ = false;  // the servers are being told that there are pieces

@@ -80,7 +80,8 @@ MemberLoss LossOfWorker(uint32_t worker, const std::string& what, const std::str
   }
   if (HasMeanTables(facts)) {
     return Failing(absl::StrCat(
-        what, "; the programs run the optimizer, and no other process could begin with its state: "
+        what,
+        "; the programs run the optimizer, and no other process could begin with its state: "
         "go on from a checkpoint"));
   }
   const Member& member = facts.members.workers()[worker];
