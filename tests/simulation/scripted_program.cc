@@ -247,7 +247,8 @@ absl::Status ScriptedProgram::KeepParameters(bool is_last) {
     std::vector<float> state = parameters.values;
     for (float& value : state) value += 1;
     RETURN_IF_ERROR(InParts([&, id = id, &values = parameters.values] {
-      return engine_->optimizer_state().Keep(id, {values, state}, is_last, kPart);
+      return engine_->optimizer_state().Keep(id, {absl::MakeConstSpan(values), state}, is_last,
+                                             kPart);
     }));
   }
   return absl::OkStatus();

@@ -74,12 +74,11 @@ capstan_status capstan_keep_table(capstan_job* job, int32_t table, const float* 
                                                      1 + capstan::kMaxTableStateArrays, ", got ",
                                                      num_arrays));
     }
-    std::vector<std::vector<float>> copies;
+    std::vector<absl::Span<const float>> numbers;
     for (const float* const array : pointers) {
-      ASSIGN_OR_RETURN(const auto numbers, capstan::ItemsAt(array, count, "an array"));
-      copies.emplace_back(numbers.begin(), numbers.end());
+      ASSIGN_OR_RETURN(numbers.emplace_back(), capstan::ItemsAt(array, count, "an array"));
     }
-    return engine.optimizer_state().Keep(id, std::move(copies), is_last != 0, LimitOf(timeout_ms));
+    return engine.optimizer_state().Keep(id, numbers, is_last != 0, LimitOf(timeout_ms));
   });
 }
 

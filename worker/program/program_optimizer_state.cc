@@ -192,39 +192,51 @@ absl::Status ProgramOptimizerState::LoadUntil(const Loaded& loaded, absl::Time d
   return absl::OkStatus();
 }
 
-absl::Status ProgramOptimizerState::Keep(TableId table, std::vector<std::vector<float>> arrays,
+absl::Status ProgramOptimizerState::Keep(TableId table,
+                                         absl::Span<const absl::Span<const float>> arrays,
                                          bool is_last, absl::Duration limit) {
   const absl::Time deadline = clock_.Now() + limit;
-  return steps_.Explain(KeepUntil(table, std::move(arrays), is_last, deadline), deadline);
+  RETURN_IF_ERROR(CheckKept(table, arrays));
+  return steps_.Explain(KeepUntil(table, arrays, is_last, deadline), deadline);
 }
 
-absl::Status ProgramOptimizerState::KeepUntil(TableId table, std::vector<std::vector<float>> arrays,
-                                              bool is_last, absl::Time deadline) {
+absl::Status ProgramOptimizerState::CheckKept(
+    TableId table, absl::Span<const absl::Span<const float>> arrays) const {
   if (table.value() >= tables_.size() || !tables_[table.value()].replies_mean()) {
     return absl::InvalidArgumentError(
         absl::StrCat("table: expected one whose optimizer the program runs, got ", table.value()));
   }
   const v1::TableSpec& spec = tables_[table.value()];
   const uint64_t elements = ElementsOf(spec);
-  const size_t most = std::min<uint64_t>(
-      kMaxTableStateArrays,
-      kMaxSliceBytes / std::min<uint64_t>(SliceBytes(job_.scheduler()), elements * sizeof(float)) -
-          1);
+  const uint64_t slice = std::min<uint64_t>(SliceBytes(job_.scheduler()), elements * sizeof(float));
+  const size_t most = std::min<uint64_t>(kMaxTableStateArrays, kMaxSliceBytes / slice - 1);
   const bool has_size = absl::c_all_of(
-      arrays, [elements](const std::vector<float>& one) { return one.size() == elements; });
-  if (arrays.empty() || arrays.size() > 1 + most || !has_size) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "table ", spec.name(), ": expected its parameters and at most ", most,
-        " arrays of the optimizer's state, each of ", elements, " numbers, got ", arrays.size(),
-        most < kMaxTableStateArrays ? "; smaller --slice_bytes allow more" : ""));
-  }
+      arrays, [elements](absl::Span<const float> one) { return one.size() == elements; });
+  if (!arrays.empty() && arrays.size() <= 1 + most && has_size) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "table ", spec.name(), ": expected its parameters and at most ", most,
+      " arrays of the optimizer's state, each of ", elements, " numbers, got ", arrays.size(),
+      most < kMaxTableStateArrays ? "; smaller --slice_bytes allow more" : ""));
+}
+
+absl::Status ProgramOptimizerState::KeepUntil(TableId table,
+                                              absl::Span<const absl::Span<const float>> arrays,
+                                              bool is_last, absl::Time deadline) {
   ASSIGN_OR_RETURN(const ProgramSteps::StoreLease store, steps_.LeaseStore());
   if (store == nullptr) return WhyDone(deadline);
   RETURN_IF_ERROR(WaitFor(LayerOf(table), *store, deadline));
   {
+    MutexLock lock(&mu_);
+    // If the time has passed, the same call goes on.
+    const bool is_sent = is_last && last_kept_.count(table) > 0;
+    if (is_sent || !(is_last || store->IsTableStateDue(table))) return absl::OkStatus();
+    auto copies = std::make_shared<std::vector<std::vector<float>>>();
+    for (const absl::Span<const float> array : arrays) {
+      copies->emplace_back(array.begin(), array.end());
+    }
     absl::Cleanup fail = [this] { steps_.FailHalfSent(); };
-    store->PushTableState(
-        table, is_last, std::make_shared<const std::vector<std::vector<float>>>(std::move(arrays)));
+    if (is_last) last_kept_.insert(table);
+    store->PushTableState(table, is_last, std::move(copies));
     std::move(fail).Cancel();
   }
   return WaitFor(LayerOf(table), *store, deadline);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -68,7 +69,7 @@ class ProgramOptimizerState {
 
   // Worker 0's state of a table that replies the mean: parameters, and arrays of the optimizer's
   // state. Sent where a checkpoint waits for it, or everywhere if it is the last one.
-  absl::Status Keep(TableId table, std::vector<std::vector<float>> arrays, bool is_last,
+  absl::Status Keep(TableId table, absl::Span<const absl::Span<const float>> arrays, bool is_last,
                     absl::Duration limit);
   // FAILED_PRECONDITION: a checkpoint waits for the state of a table of this layer, none of whose
   // exchanges is open.
@@ -90,8 +91,9 @@ class ProgramOptimizerState {
   int LayerOf(TableId table) const { return static_cast<int>(tables_[table.value()].layer()); }
   absl::Status ReadUntil(TableId table, uint32_t array, absl::Span<float> values, uint64_t* steps,
                          absl::Time deadline);
-  absl::Status KeepUntil(TableId table, std::vector<std::vector<float>> arrays, bool is_last,
-                         absl::Time deadline);
+  absl::Status CheckKept(TableId table, absl::Span<const absl::Span<const float>> arrays) const;
+  absl::Status KeepUntil(TableId table, absl::Span<const absl::Span<const float>> arrays,
+                         bool is_last, absl::Time deadline);
   absl::Status LoadUntil(const Loaded& loaded, absl::Time deadline);
   // Waits until no exchange of the layer is open.
   absl::Status WaitFor(int layer, ParameterStore& store, absl::Time deadline);
@@ -109,6 +111,7 @@ class ProgramOptimizerState {
   Step first_step_ ABSL_GUARDED_BY(mu_);
   bool sends_ ABSL_GUARDED_BY(mu_) = false;
   std::optional<Pending> pending_ ABSL_GUARDED_BY(mu_);
+  std::set<TableId> last_kept_ ABSL_GUARDED_BY(mu_);  // by a Keep that is the last one
 };
 
 }  // namespace capstan

@@ -157,9 +157,10 @@ class ProgramTableStateTest : public testing::Test {
   static std::vector<std::vector<float>> Arrays(size_t count, size_t elements = kElements) {
     return std::vector<std::vector<float>>(count, std::vector<float>(elements, 5));
   }
-  absl::Status Keep(std::vector<std::vector<float>> arrays, bool is_last = false,
-                    TableId table = kMean) {
-    return engine_->optimizer_state().Keep(table, std::move(arrays), is_last, kForever);
+  absl::Status Keep(const std::vector<std::vector<float>>& arrays, bool is_last = false,
+                    TableId table = kMean, absl::Duration limit = kForever) {
+    const std::vector<absl::Span<const float>> spans(arrays.begin(), arrays.end());
+    return engine_->optimizer_state().Keep(table, spans, is_last, limit);
   }
   void ExpectRefused(const absl::Status& status, const std::string& text) {
     EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
@@ -287,11 +288,23 @@ TEST_F(ProgramTableStateTest, AKeepThatRanOutOfTimeGoesOn) {
   DoStep(/*cut=*/1);
   server_.Hold();
   for (int i = 0; i < 2; ++i) {
-    const absl::Status late = engine_->optimizer_state().Keep(kMean, Arrays(1), false, kAtOnce);
+    const absl::Status late = Keep(Arrays(1), /*is_last=*/false, kMean, kAtOnce);
     EXPECT_TRUE(absl::IsDeadlineExceeded(late)) << late;
   }
   server_.Answer();
   EXPECT_TRUE(Keep(Arrays(1)).ok());
+  EXPECT_EQ(server_.kept().size(), 1u);
+}
+
+TEST_F(ProgramTableStateTest, ALastKeepThatRanOutOfTimeIsNotSentAgain) {
+  DoStep(/*cut=*/0);
+  server_.Hold();
+  for (int i = 0; i < 2; ++i) {
+    const absl::Status late = Keep(Arrays(1), /*is_last=*/true, kMean, kAtOnce);
+    EXPECT_TRUE(absl::IsDeadlineExceeded(late)) << late;
+  }
+  server_.Answer();
+  EXPECT_TRUE(Keep(Arrays(1), /*is_last=*/true).ok());
   EXPECT_EQ(server_.kept().size(), 1u);
 }
 
