@@ -81,25 +81,37 @@ absl::Status CheckDenseOptimizer(const Spec& spec) {
       Spec::Type_Name(spec.type()), "; name one"));
 }
 
-uint32_t OptimizerArrays(const Spec& spec) {
+std::vector<std::string> OptimizerArrayNames(const Spec& spec) {
+  std::vector<std::string> names;
   switch (spec.type()) {
     case Spec::MOMENTUM:
     case Spec::NESTEROV:
+      return {"momentum_buffer"};
     case Spec::ADAGRAD:
+      return {"sum"};
     case Spec::LION:
-      return 1;
+      return {"exp_avg"};
     case Spec::ADAM:
     case Spec::ADAMW:
-      return spec.amsgrad() ? 3 : 2;
+      names = {"exp_avg", "exp_avg_sq"};
+      if (spec.amsgrad()) names.push_back("max_exp_avg_sq");
+      return names;
     case Spec::RMSPROP:
-      return 1 + (spec.centered() ? 1 : 0) + (spec.has_momentum() && spec.momentum() > 0 ? 1 : 0);
+      names = {"square_avg"};
+      if (spec.centered()) names.push_back("grad_avg");
+      if (spec.has_momentum() && spec.momentum() > 0) names.push_back("momentum_buffer");
+      return names;
     case Spec::SGD:
     case Spec::ROW_ADAGRAD:
     case Spec::FTRL:
     case Spec::TYPE_UNSPECIFIED:
       break;
   }
-  return 0;
+  return names;
+}
+
+uint32_t OptimizerArrays(const Spec& spec) {
+  return static_cast<uint32_t>(OptimizerArrayNames(spec).size());
 }
 
 absl::Status CheckRowSettings(const Spec& spec) {

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <limits>
+#include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -28,8 +30,11 @@ inline constexpr double kLionBeta2 = 0.99;
 
 // The optimizer of a dense table. The parameters that its type does not use are not looked at.
 absl::Status CheckDenseOptimizer(const v1::OptimizerSpec& spec);
-// Number of arrays of state, each as long as the table, that the optimizer of a dense table keeps.
-// 0 also for an optimizer that no dense table has.
+// The arrays of state, each as long as the table, that the optimizer of a dense table keeps:
+// torch's names for them, in the order of the servers' arrays. None also for an optimizer that no
+// dense table has.
+std::vector<std::string> OptimizerArrayNames(const v1::OptimizerSpec& spec);
+// The number of these arrays.
 uint32_t OptimizerArrays(const v1::OptimizerSpec& spec);
 // What all optimizers of sparse tables have in common.
 absl::Status CheckRowSettings(const v1::OptimizerSpec& spec);

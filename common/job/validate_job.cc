@@ -256,6 +256,13 @@ void CheckCheckpoint(const v1::CheckpointSpec& checkpoint, JobChecker* checker) 
   checker->Expect(checkpoint.keep() >= 1, "keep", "1 or more");
 }
 
+void CheckFiles(const v1::JobSpec& job, JobChecker* checker) {
+  checker->Expect(!job.initial().empty() || !job.initial_optimizer_state(), "initial",
+                  "a file, as initial_optimizer_state is given");
+  checker->Expect(!job.output().empty() || !job.output_optimizer_state(), "output",
+                  "a file, as output_optimizer_state is given");
+}
+
 void CheckStay(const v1::JobSpec& job, JobChecker* checker) {
   if (!job.stay()) return;
   checker->Expect(job.output().empty(), "output",
@@ -291,6 +298,7 @@ absl::Status ValidateJob(const v1::JobSpec& job) {
   CheckOptimizer(job.optimizer(), &checker);
   CheckConsistency(job.consistency(), &checker);
   CheckCheckpoint(job.checkpoint(), &checker);
+  CheckFiles(job, &checker);
   CheckStay(job, &checker);
   CheckCodec(job.codec(), &checker);
   CheckDgc(job, &checker);

@@ -162,6 +162,14 @@ TEST(ValidateJobTest, CheckpointsNeedTheirFolder) {
   EXPECT_EQ(Verdict({"--restore=d/checkpoint-000001"}), "");
 }
 
+TEST(ValidateJobTest, TheOptimizersStateNeedsTheFileThatHasIt) {
+  for (const std::string file : {"initial", "output"}) {
+    const std::string flag = "--" + file + "_optimizer_state";
+    EXPECT_EQ(Verdict({flag}).rfind("--" + file + ": expected a file, as ", 0), 0u) << flag;
+    EXPECT_EQ(Verdict({flag, "--" + file + "=m"}), "");
+  }
+}
+
 TEST(ValidateJobTest, AJobThatStaysHasNoModelOfItsEnd) {
   EXPECT_EQ(Verdict({"--stay"}), "");
   EXPECT_EQ(Verdict({"--output=m.safetensors"}), "");

@@ -20,6 +20,7 @@
 #include "common/base/little_endian.h"
 #include "common/base/printable_text.h"
 #include "common/base/status_macros.h"
+#include "common/model_file/table_tensors.h"
 #include "common/routing/job_view.h"
 
 namespace capstan {
@@ -29,49 +30,6 @@ std::string FolderOf(const std::string& path) {
   const size_t slash = path.rfind('/');
   if (slash == std::string::npos) return ".";
   return slash == 0 ? "/" : path.substr(0, slash);
-}
-
-std::string ShapeText(absl::Span<const uint64_t> shape) {
-  return absl::StrCat("[", absl::StrJoin(shape, ", "), "]");
-}
-
-// In an error.
-constexpr size_t kMostDifferences = 16;
-
-// By name.
-using Tensors = absl::flat_hash_map<std::string, const Safetensors::Tensor*>;
-
-const Safetensors::Tensor* Find(const Tensors& tensors, const std::string& name) {
-  const auto found = tensors.find(name);
-  return found == tensors.end() ? nullptr : found->second;
-}
-
-// The tensors of a table in a file that has `tensors`.
-std::vector<Safetensors::Tensor> TensorsOf(const v1::TableSpec& table, const Tensors& tensors) {
-  if (!table.has_sparse()) {
-    return {{table.name(), "F32", {table.shape().begin(), table.shape().end()}}};
-  }
-  const std::string keys = absl::StrCat(table.name(), ".keys");
-  const std::string state = absl::StrCat(table.name(), ".state");
-  // As many rows as there are keys, and any state.
-  const Safetensors::Tensor* const found = Find(tensors, keys);
-  const uint64_t rows = found == nullptr || found->shape.empty() ? 0 : found->shape[0];
-  std::vector<Safetensors::Tensor> all = {
-      {keys, "I64", {rows}},
-      {absl::StrCat(table.name(), ".values"), "F32", {rows, table.sparse().dim()}}};
-  if (Find(tensors, state) != nullptr) all.push_back(*Find(tensors, state));
-  return all;
-}
-
-// How the file's tensor differs; empty: it does not.
-std::string DifferenceOf(const Safetensors::Tensor& expected, const Safetensors::Tensor* tensor) {
-  const std::string name = ShortPrintableText(expected.name);
-  if (tensor == nullptr) {
-    return absl::StrCat(name, ": expected ", ShapeText(expected.shape), ", got none");
-  }
-  if (tensor->dtype == expected.dtype && tensor->shape == expected.shape) return "";
-  return absl::StrCat(name, ": expected ", ShapeText(expected.shape), " of ", expected.dtype,
-                      ", got ", ShapeText(tensor->shape), " of ", tensor->dtype);
 }
 
 // The bytes of a file before its header.
@@ -107,27 +65,21 @@ absl::Status CheckBeginning(absl::string_view beginning, uint64_t file_bytes) {
   return absl::InvalidArgumentError(absl::StrCat("expected a safetensors file, got ", got));
 }
 
-// Whether the file's tensor is not of float32 as expected, and differs in nothing else.
-bool IsNotFloat32(const Safetensors::Tensor& expected, const Safetensors::Tensor* tensor) {
-  return tensor != nullptr && tensor->shape == expected.shape && expected.dtype == "F32" &&
-         tensor->dtype != "F32";
-}
-
 // In the metadata of an unfinished file.
 constexpr char kToken[] = "unfinished";
 
 std::string TokenText(uint64_t token) { return absl::StrFormat("%016x", token); }
 
-Safetensors HeaderOf(const ModelOutput::Tables& tables, const std::vector<TableOfRows>& sparse) {
+Safetensors HeaderOf(const ModelOutput::Tables& tables, const std::vector<TableOfRows>& sparse,
+                     const ModelOutput::Tables& state) {
   Safetensors header;
   for (const TableOfRows& table : sparse) {
     header.tensors.push_back({absl::StrCat(table.name, ".keys"), "I64", {table.rows}});
   }
-  for (const v1::TableSpec& table : tables) {
-    Safetensors::Tensor& tensor = header.tensors.emplace_back();
-    tensor.name = table.name();
-    tensor.dtype = "F32";
-    tensor.shape.assign(table.shape().begin(), table.shape().end());
+  for (const auto* const dense : {&tables, &state}) {
+    for (const v1::TableSpec& table : *dense) {
+      header.tensors.push_back({table.name(), "F32", {table.shape().begin(), table.shape().end()}});
+    }
   }
   for (const TableOfRows& table : sparse) {
     header.tensors.push_back({absl::StrCat(table.name, ".values"), "F32", {table.rows, table.dim}});
@@ -168,14 +120,16 @@ class CreatedModelFile : public ModelOutput {
 
   uint64_t token() const override { return token_; }
 
-  absl::Status Begin(const Tables& tables, const std::vector<TableOfRows>& sparse) override {
-    header_ = HeaderOf(tables, sparse);
+  absl::Status Begin(const Tables& tables, const std::vector<TableOfRows>& sparse,
+                     const Tables& state) override {
+    header_ = HeaderOf(tables, sparse, state);
     RETURN_IF_ERROR(Annotate(CheckNames(header_), path_));
     for (const v1::TableSpec& table : tables) table_bytes_ += ElementCount(table) * sizeof(float);
-    uint64_t row_bytes = 0;
+    uint64_t rest_bytes = 0;
+    for (const v1::TableSpec& tensor : state) rest_bytes += ElementCount(tensor) * sizeof(float);
     for (const TableOfRows& table : sparse) {
       key_bytes_ += table.rows * sizeof(uint64_t);
-      row_bytes += table.rows * (table.dim + table.state_floats) * sizeof(float);
+      rest_bytes += table.rows * (table.dim + table.state_floats) * sizeof(float);
     }
     header_.metadata = {{kToken, TokenText(token_)}};
     header_bytes_ = EncodeSafetensorsHeader(header_).size() + kRoomForMetadata;
@@ -186,7 +140,7 @@ class CreatedModelFile : public ModelOutput {
           absl::StrCat(file_.path(), ": expected names and shapes of tables in at most ",
                        kMostSafetensorsHeaderBytes, " bytes, got ", header_bytes_));
     }
-    RETURN_IF_ERROR(file_.TakeRoom(header_bytes_ + key_bytes_ + table_bytes_ + row_bytes));
+    RETURN_IF_ERROR(file_.TakeRoom(header_bytes_ + key_bytes_ + table_bytes_ + rest_bytes));
     RETURN_IF_ERROR(file_.WriteAt(0, encoded.data(), encoded.size()));
     // Other machines see it from now on.
     return file_.Sync();
@@ -306,40 +260,7 @@ absl::StatusOr<std::unique_ptr<ModelTables>> ModelTables::Read(OpenFile file) {
 }
 
 absl::Status ModelTables::CheckTables(const ModelOutput::Tables& tables) const {
-  std::vector<std::string> differences;
-  size_t num_not_float32 = 0;
-  absl::flat_hash_set<std::string> expected;
-  for (const v1::TableSpec& table : tables) {
-    for (const Safetensors::Tensor& tensor : TensorsOf(table, tensors_)) {
-      expected.insert(tensor.name);
-      const Safetensors::Tensor* const found = Find(tensors_, tensor.name);
-      num_not_float32 += IsNotFloat32(tensor, found) ? 1 : 0;
-      std::string difference = DifferenceOf(tensor, found);
-      if (!difference.empty()) differences.push_back(std::move(difference));
-    }
-  }
-  for (const Safetensors::Tensor& tensor : header_.tensors) {
-    if (expected.contains(tensor.name)) continue;
-    differences.push_back(absl::StrCat(ShortPrintableText(tensor.name), ": expected none, got ",
-                                       ShapeText(tensor.shape)));
-  }
-  if (differences.empty()) return absl::OkStatus();
-  const bool is_all_of_dtypes = differences.size() == num_not_float32;
-  std::string more;
-  if (differences.size() > kMostDifferences) {
-    more = absl::StrCat("; and ", differences.size() - kMostDifferences, " more");
-    differences.resize(kMostDifferences);
-  }
-  const std::string list = absl::StrCat(absl::StrJoin(differences, "; "), more);
-  if (is_all_of_dtypes) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        file_.path(), ": expected the job's tables as F32: ", list,
-        ". Convert the file, as by safetensors.torch: save_file({name: values.float() for name, "
-        "values in load_file(FILE).items()}, NEW_FILE)"));
-  }
-  return absl::InvalidArgumentError(
-      absl::StrCat(file_.path(), ": the file is of another model than the job's: ", list,
-                   ". Use the job file and the flags with which it was trained"));
+  return Annotate(CheckTableTensors(header_, tables), file_.path());
 }
 
 absl::Status ModelTables::CheckToken(uint64_t token) const {

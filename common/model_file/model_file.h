@@ -21,8 +21,9 @@
 
 namespace capstan {
 
-// A model in a file: its tables as float32 tensors of a safetensors file, in order of table id. The
-// keys of sparse tables lie before them, so that they are aligned; their rows come last.
+// A model in a file: its tables as float32 tensors of a safetensors file, in order of table id, and
+// then the optimizer's state, if it is wanted. The keys of sparse tables lie before them, so that
+// they are aligned; their rows come last.
 // While it is written it has another name, UnfinishedModelPath. One process creates that file and
 // writes the header. Several processes write tables into it, side by side. Then the first process
 // gives the file its name. So a reader never sees half of a model.
@@ -54,8 +55,9 @@ class ModelOutput {
   // The number that ModelTables::CheckToken expects.
   virtual uint64_t token() const = 0;
   // Takes the room on the disk and writes a header. The tables' bytes come next, from others.
-  // `tables` are dense.
-  virtual absl::Status Begin(const Tables& tables, const std::vector<TableOfRows>& sparse) = 0;
+  // `tables` are dense, and `state` are the tensors of their optimizers' state, as tables.
+  virtual absl::Status Begin(const Tables& tables, const std::vector<TableOfRows>& sparse,
+                             const Tables& state) = 0;
   // All tables are written: gives the file its metadata and its name. An existing file is replaced
   // only now. DATA_LOSS if the XXH3-64 of all dense tables' bytes is another one: then nothing
   // changes.
@@ -79,8 +81,7 @@ class ModelTables {
 
   const Safetensors& header() const { return header_; }
 
-  // INVALID_ARGUMENT, with the differences by name, unless the file has exactly these tables, with
-  // the same shapes, as float32. A sparse one has any number of rows, with or without their state.
+  // As CheckTableTensors; the errors name the file.
   absl::Status CheckTables(const ModelOutput::Tables& tables) const;
 
   // FAILED_PRECONDITION unless this is the unfinished file of the ModelOutput with this token.

@@ -60,7 +60,7 @@ class ModelFileTest : public testing::Test {
   // Writes a model whose every value is `value`.
   void WriteModel(float value) {
     const auto output = CreateModelFile(path_, kToken).value();
-    ASSERT_TRUE(output->Begin(Tables(), {}).ok());
+    ASSERT_TRUE(output->Begin(Tables(), {}, {}).ok());
     const auto part = OpenPart();
     ASSERT_TRUE(part->WriteValues("weight", 0, std::vector<float>(6, value)).ok());
     ASSERT_TRUE(part->WriteValues("bias", 0, std::vector<float>(3, value)).ok());
@@ -74,7 +74,7 @@ class ModelFileTest : public testing::Test {
 TEST_F(ModelFileTest, SeveralWritersFillOneFile) {
   {
     const auto output = CreateModelFile(path_, kToken).value();
-    ASSERT_TRUE(output->Begin(Tables(), {}).ok());
+    ASSERT_TRUE(output->Begin(Tables(), {}, {}).ok());
     const auto part = OpenPart(), other = OpenPart();
     EXPECT_TRUE(part->CheckTables(Tables()).ok());
     EXPECT_TRUE(part->CheckToken(kToken).ok());
@@ -103,7 +103,7 @@ TEST_F(ModelFileTest, AnExistingFileIsReplacedOnlyByACompleteOne) {
   WriteModel(1);
   {
     const auto output = CreateModelFile(path_, kToken).value();
-    ASSERT_TRUE(output->Begin(Tables(), {}).ok());
+    ASSERT_TRUE(output->Begin(Tables(), {}, {}).ok());
     const absl::Status status = output->Publish({}, /*parameters_xxh3=*/1);
     EXPECT_TRUE(absl::IsDataLoss(status)) << status;
     EXPECT_THAT(std::string(status.message()), HasSubstr("not all servers have written"));
@@ -119,7 +119,7 @@ TEST_F(ModelFileTest, AnExistingFileIsReplacedOnlyByACompleteOne) {
 
 TEST_F(ModelFileTest, AnUnfinishedFileIsNoModel) {
   const auto output = CreateModelFile(path_, kToken).value();
-  ASSERT_TRUE(output->Begin(Tables(), {}).ok());
+  ASSERT_TRUE(output->Begin(Tables(), {}, {}).ok());
   const absl::Status status = ModelTables::Open(UnfinishedModelPath(path_)).status();
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("a job that has not ended"));
@@ -128,7 +128,7 @@ TEST_F(ModelFileTest, AnUnfinishedFileIsNoModel) {
 TEST_F(ModelFileTest, AFileThatWasReplacedIsNotPublished) {
   WriteModel(1);
   const auto output = CreateModelFile(path_, kToken).value();
-  ASSERT_TRUE(output->Begin(Tables(), {}).ok());
+  ASSERT_TRUE(output->Begin(Tables(), {}, {}).ok());
   ASSERT_EQ(unlink(UnfinishedModelPath(path_).c_str()), 0);
   std::ofstream(UnfinishedModelPath(path_)) << "another";
   const absl::Status status = output->Publish({}, HashOf(std::vector<float>(9)));
@@ -161,7 +161,7 @@ TEST_F(ModelFileTest, TwoJobsCannotWriteOneFile) {
   const absl::Status second = CreateModelFile(path_, kToken).status();
   EXPECT_TRUE(absl::IsAborted(second)) << second;
   EXPECT_THAT(std::string(second.message()), HasSubstr("another job is writing this file"));
-  EXPECT_TRUE(first->Begin(Tables(), {}).ok());
+  EXPECT_TRUE(first->Begin(Tables(), {}, {}).ok());
 }
 
 TEST_F(ModelFileTest, AFolderThatIsNotThereIsNamedAtOnce) {
@@ -180,7 +180,7 @@ TEST_F(ModelFileTest, WithoutRoomOnTheDiskNothingIsPublished) {
   const auto ignored = std::signal(SIGXFSZ, SIG_IGN);
   const rlimit small = {.rlim_cur = 200, .rlim_max = before.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
-  const absl::Status status = CreateModelFile(path_, kToken).value()->Begin(Tables(), {});
+  const absl::Status status = CreateModelFile(path_, kToken).value()->Begin(Tables(), {}, {});
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
   std::signal(SIGXFSZ, ignored);
   EXPECT_FALSE(status.ok());
@@ -238,7 +238,7 @@ TEST_F(ModelFileTest, RowsAreReadAsTheyWereWritten) {
   for (const uint64_t rows : {0, 2}) {
     const TableOfRows table = {"items", rows, /*dim=*/2, /*state_floats=*/1};
     const auto output = CreateModelFile(path_, kToken).value();
-    ASSERT_TRUE(output->Begin(Tables(), {table}).ok());
+    ASSERT_TRUE(output->Begin(Tables(), {table}, {}).ok());
     const std::vector<uint64_t> keys = {UINT64_MAX, 5};
     const std::vector<float> values = {1, 2, 3, 4}, state = {6, 7};
     if (rows > 0) {

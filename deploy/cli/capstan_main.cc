@@ -219,7 +219,8 @@ int Export(Args args) {
                                  checkpoint.empty() ? "checkpoint" : "output")),
                 kWrongCommandLine);
   }
-  return ExitCode("capstan export", ExportCommand(checkpoint, output, std::cout));
+  const bool with_state = (*flags)["optimizer_state"] == "true";
+  return ExitCode("capstan export", ExportCommand(checkpoint, output, with_state, std::cout));
 }
 
 int Get(Args args) {

@@ -147,12 +147,18 @@ Examples:
 }
 
 std::string ExportHelp() {
-  return absl::StrCat(R"(Usage: capstan export --checkpoint=DIR --output=FILE
+  return absl::StrCat(R"(Usage: capstan export --checkpoint=DIR --output=FILE [--optimizer_state]
 
 Writes the parameters of a checkpoint into a safetensors file, such as --output of capstan run. capstan
 evaluate tests it, and --initial=FILE begins a job with it, unless it has sparse tables. Each file of the
 checkpoint is verified. The rows of a sparse table are the tensors TABLE.keys (int64), TABLE.values and
 TABLE.state, in one order.
+
+With --optimizer_state the file also has the optimizer's state of dense tables, all of it float32:
+optimizer.TABLE.ARRAY has the table's shape and torch's name of the array, as momentum_buffer, exp_avg or
+exp_avg_sq. optimizer.TABLE.step is a scalar, the number of updates of the table's first part; under bsp
+all parts have as many. SGD without momentum has no state. --initial=FILE begins with the parameters
+alone, unless --initial_optimizer_state is given.
 
 Under bsp the parameters have all updates of the steps before the checkpoint's step, and no others. Under
 ssp and async the job does not stand still for a checkpoint, and each shard is written at a moment of its
@@ -163,7 +169,7 @@ Flags:
 )",
                       CommandFlagsHelp(ExportFlags()), R"(
 Example:
-  capstan export --checkpoint=checkpoints --output=digits.safetensors
+  capstan export --checkpoint=checkpoints --output=digits.safetensors --optimizer_state
 )");
 }
 

@@ -174,6 +174,8 @@ constexpr CommandFlag kExportFlags[] = {
      "Required."},
     {"output", "FILE",
      "File for the model. An existing file is replaced when the new one is complete. Required."},
+    {"optimizer_state", "",
+     "Write the optimizer's state of dense tables, too: see above. Default: it is left out."},
 };
 
 constexpr CommandFlag kGetFlags[] = {

@@ -185,8 +185,9 @@ absl::Status VerifyCheckpointsCommand(const std::string& path, std::ostream& out
 // `capstan export`: writes the parameters of a checkpoint into the safetensors file `output`.
 // `checkpoint` is its folder, or a folder of checkpoints: then the newest complete one is taken. At
 // most one shard is in memory. An existing file is replaced when the new one is complete.
+// `with_optimizer_state`: also of dense tables, whose state is left out otherwise.
 absl::Status ExportCommand(const std::string& checkpoint, const std::string& output,
-                           std::ostream& out);
+                           bool with_optimizer_state, std::ostream& out);
 
 // `capstan trace`: merges the traces in `run_dir` (*.trace.json) into `output` (empty: trace.json
 // in `run_dir`), and prints its size and how to open it. NOT_FOUND when there are no traces; else

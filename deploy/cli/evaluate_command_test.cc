@@ -38,7 +38,7 @@ class EvaluateCommandTest : public testing::Test {
     bias->set_name("linear.bias");
     bias->add_shape(10);
     const auto output = CreateModelFile(path_, /*token=*/1).value();
-    EXPECT_TRUE(output->Begin(tables, {}).ok());
+    EXPECT_TRUE(output->Begin(tables, {}, {}).ok());
     const std::vector<float> zeros(650);
     EXPECT_TRUE(output->Publish({{"step", "7\x1b"}}, XXH3_64bits(zeros.data(), 2600)).ok());
   }
@@ -80,7 +80,7 @@ class EvaluateRowsTest : public testing::Test {
     const std::string path = folder_ + "/rows.safetensors";
     const TableOfRows table = {"weights", /*rows=*/2, dim, /*state_floats=*/1};
     const auto output = CreateModelFile(path, /*token=*/1).value();
-    EXPECT_TRUE(output->Begin({}, {table}).ok());
+    EXPECT_TRUE(output->Begin({}, {table}, {}).ok());
     const auto model =
         ModelTables::Read(OpenFile::Open(UnfinishedModelPath(path), O_RDWR).value()).value();
     std::vector<float> values(2 * dim, -2);

@@ -23,6 +23,8 @@
 #include "server/checkpoint/checkpoint_folder.h"
 #include "server/checkpoint/manifest.h"
 #include "server/checkpoint/read_checkpoint.h"
+#include "server/checkpoint/write_dense_slice.h"
+#include "server/optimizer/state_tensors.h"
 #include "server/slice/shard_snapshot.h"
 
 namespace capstan {
@@ -59,9 +61,10 @@ absl::StatusOr<RowPlaces> FindRowPlaces(const std::string& checkpoint,
   return places;
 }
 
-// Writes a slice into its place in its table.
+// Writes a slice into its place in its table. `state`: of each table, what of it is wanted.
 absl::Status WriteSlice(const SliceSnapshot& slice, const v1::CheckpointManifest& manifest,
-                        const RowPlaces& places, const ModelTables& model) {
+                        const RowPlaces& places, const std::vector<StateTensors>& state,
+                        const ModelTables& model) {
   if (slice.rows != nullptr) {
     const SparseRowsSnapshot& rows = *slice.rows;
     return model.WriteRows(places.tables[places.number_of.at(slice.key.table)],
@@ -69,13 +72,8 @@ absl::Status WriteSlice(const SliceSnapshot& slice, const v1::CheckpointManifest
   }
   const v1::TableSpec& table = manifest.tables(static_cast<int>(slice.key.table.value()));
   const Slicing slicing(ElementCount(table), SliceBytes(manifest.job().scheduler()));
-  const uint64_t begin = slicing.Range(slice.key.slice).offset;
-  absl::Status status;
-  slice.values.ForEachBlock([&](size_t offset, absl::Span<const float> block) {
-    status = model.WriteValues(table.name(), begin + offset, block);
-    return status.ok();
-  });
-  return status;
+  return WriteDenseSlice(slice, table.name(), slicing.Range(slice.key.slice).offset,
+                         state[slice.key.table.value()], model);
 }
 
 // The XXH3-64 of all dense tables in the file, in table and element order, as in a job's summary.
@@ -101,20 +99,22 @@ absl::StatusOr<uint64_t> HashOf(const ModelTables& model, const ModelOutput::Tab
 absl::StatusOr<uint64_t> WriteTables(const std::string& checkpoint,
                                      const v1::CheckpointManifest& manifest,
                                      const ModelOutput::Tables& dense, const RowPlaces& places,
+                                     const std::vector<StateTensors>& state,
                                      const std::string& unfinished, uint64_t token) {
   ASSIGN_OR_RETURN(OpenFile file, OpenFile::Open(unfinished, O_RDWR));
   ASSIGN_OR_RETURN(const std::unique_ptr<ModelTables> model, ModelTables::Read(std::move(file)));
   RETURN_IF_ERROR(model->CheckToken(token));
   RETURN_IF_ERROR(ReadAllShards(checkpoint, manifest, [&](const ShardSnapshot& shard) {
     for (const SliceSnapshot& slice : shard.slices) {
-      RETURN_IF_ERROR(WriteSlice(slice, manifest, places, *model));
+      RETURN_IF_ERROR(WriteSlice(slice, manifest, places, state, *model));
     }
     return absl::OkStatus();
   }));
   return HashOf(*model, dense);
 }
 
-absl::Status Export(const std::string& path, const std::string& output, std::ostream& out) {
+absl::Status Export(const std::string& path, const std::string& output, bool with_optimizer_state,
+                    std::ostream& out) {
   ASSIGN_OR_RETURN(const v1::CheckpointManifest manifest, ReadManifest(path));
   const uint64_t token = SystemRandom();
   ASSIGN_OR_RETURN(const std::unique_ptr<ModelOutput> file, CreateModelFile(output, token));
@@ -123,18 +123,29 @@ absl::Status Export(const std::string& path, const std::string& output, std::ost
     if (!table.has_sparse()) *dense.Add() = table;
   }
   ASSIGN_OR_RETURN(const RowPlaces places, FindRowPlaces(path, manifest));
-  RETURN_IF_ERROR(file->Begin(dense, places.tables));
-  ASSIGN_OR_RETURN(const uint64_t hash,
-                   WriteTables(path, manifest, dense, places, UnfinishedModelPath(output), token));
+  ModelOutput::Tables state_tables;
+  if (with_optimizer_state) {
+    absl::StatusOr<ModelOutput::Tables> made = StateTables(manifest.job(), manifest.tables());
+    RETURN_IF_ERROR(Annotate(made.status(), "--optimizer_state"));
+    state_tables = *std::move(made);
+  }
+  std::vector<StateTensors> state;  // by table
+  for (const v1::TableSpec& table : manifest.tables()) {
+    state.push_back(with_optimizer_state ? StateTensorsOf(manifest.job(), table) : StateTensors());
+  }
+  RETURN_IF_ERROR(file->Begin(dense, places.tables, state_tables));
+  ASSIGN_OR_RETURN(const uint64_t hash, WriteTables(path, manifest, dense, places, state,
+                                                    UnfinishedModelPath(output), token));
   const std::string hash_text = absl::StrFormat("%016x", hash);
   RETURN_IF_ERROR(file->Publish({{"format", "capstan"},
                                  {"job", manifest.job().name()},
                                  {"step", absl::StrCat(manifest.step())},
                                  {"parameters_xxh3", hash_text}},
                                 hash));
-  out << PrintableText(output) << " has the parameters of job " << manifest.job().name() << " at "
-      << StepText(manifest.step(), manifest.steps_total()) << ", from " << PrintableText(path)
-      << "\n";
+  out << PrintableText(output) << " has the parameters "
+      << (with_optimizer_state ? "and the optimizer's state " : "") << "of job "
+      << manifest.job().name() << " at " << StepText(manifest.step(), manifest.steps_total())
+      << ", from " << PrintableText(path) << "\n";
   if (manifest.end_step() > manifest.step()) {
     out << "its parts are of different moments: some have updates of steps up to "
         << manifest.end_step() - 1 << "\n";
@@ -150,11 +161,11 @@ absl::Status Export(const std::string& path, const std::string& output, std::ost
 }  // namespace
 
 absl::Status ExportCommand(const std::string& checkpoint, const std::string& output,
-                           std::ostream& out) {
+                           bool with_optimizer_state, std::ostream& out) {
   while (true) {
     ASSIGN_OR_RETURN(const std::vector<std::string> found, CompleteCheckpoints(checkpoint));
     const std::string& newest = found.front();
-    absl::Status status = Export(newest, output, out);
+    absl::Status status = Export(newest, output, with_optimizer_state, out);
     if (status.ok() || newest == checkpoint || !IsRemoved(newest)) return status;
     // A job that runs has removed it, as there is a newer one.
   }

@@ -32,9 +32,9 @@ using ::testing::StartsWith;
 
 class ExportCommandTest : public testing::Test {
  protected:
-  absl::Status Export(const std::string& checkpoint) {
+  absl::Status Export(const std::string& checkpoint, bool with_optimizer_state = false) {
     out_.str("");
-    return ExportCommand(checkpoint, model_, out_);
+    return ExportCommand(checkpoint, model_, with_optimizer_state, out_);
   }
   // All values in the file, in its order.
   std::vector<float> ValuesInFile() {
@@ -105,6 +105,55 @@ TEST_F(ExportCommandTest, TheFileHasTheRowsOfSparseTables) {
     ASSERT_TRUE(file.ReadAt(tensor.offset, read.data(), tensor.bytes).ok());
     EXPECT_EQ(read, expected) << name;
   }
+}
+
+TEST_F(ExportCommandTest, TheOptimizersStateIsBesideTheParametersIfItIsWanted) {
+  v1::CheckpointManifest manifest = ExampleManifest(150);
+  std::vector<ShardSnapshot> shards = {ExampleShard(0, 150), ExampleShard(1, 150),
+                                       ExampleShard(2, 150)};
+  AddExampleRows(manifest, shards);
+  const absl::Status status =
+      Export(WriteCheckpoint(dir_, manifest, shards), /*with_optimizer_state=*/true);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_THAT(out_.str(), AllOf(HasSubstr("has the parameters and the optimizer's state of job"),
+                                HasSubstr("\nparameters_xxh3 " + HashOf(ExampleValues(150)))));
+  const auto model = ModelTables::Open(model_).value();
+  EXPECT_TRUE(model->CheckTables(manifest.tables()).ok());
+  std::map<std::string, std::vector<uint64_t>> shapes;
+  for (const Safetensors::Tensor& tensor : model->header().tensors) {
+    shapes[tensor.name] = tensor.shape;
+    EXPECT_EQ(tensor.dtype, tensor.name == "items.keys" ? "I64" : "F32") << tensor.name;
+  }
+  EXPECT_EQ(shapes, (std::map<std::string, std::vector<uint64_t>>{
+                        {"items.keys", {16}},
+                        {"items.state", {16, 2}},
+                        {"items.values", {16, 2}},
+                        {"linear.bias", {10}},
+                        {"linear.weight", {64, 10}},
+                        {"optimizer.linear.bias.momentum_buffer", {10}},
+                        {"optimizer.linear.bias.step", {}},
+                        {"optimizer.linear.weight.momentum_buffer", {64, 10}},
+                        {"optimizer.linear.weight.step", {}}}));
+  std::vector<float> momentum(640), step(1);
+  ASSERT_TRUE(
+      model->ReadValues("optimizer.linear.weight.momentum_buffer", 0, absl::MakeSpan(momentum))
+          .ok());
+  ASSERT_TRUE(model->ReadValues("optimizer.linear.weight.step", 0, absl::MakeSpan(step)).ok());
+  EXPECT_EQ(momentum, std::vector<float>(640, 0.5f));
+  EXPECT_EQ(step[0], 150.0f);
+}
+
+TEST_F(ExportCommandTest, TheStateIsRefusedWhereItsNamesWouldNotBeItsOwn) {
+  v1::CheckpointManifest manifest = ExampleManifest(150);
+  const std::vector<ShardSnapshot> shards = {ExampleShard(0, 150), ExampleShard(1, 150),
+                                             ExampleShard(2, 150)};
+  manifest.mutable_tables(1)->set_name("optimizer.bias");
+  const std::string checkpoint = WriteCheckpoint(dir_, manifest, shards);
+  EXPECT_TRUE(Export(checkpoint).ok());
+  const absl::Status status = Export(checkpoint, /*with_optimizer_state=*/true);
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("--optimizer_state: "), HasSubstr("got optimizer.bias; ")));
 }
 
 TEST_F(ExportCommandTest, TensorsOfOneNameAreRefused) {

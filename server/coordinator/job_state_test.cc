@@ -28,7 +28,8 @@ MemberKey Worker(uint32_t id) { return {v1::HeartbeatRequest::WORKER, id}; }
 class FakeOutput : public ModelOutput {
  public:
   uint64_t token() const override { return 7; }
-  absl::Status Begin(const Tables& tables, const std::vector<TableOfRows>&) override {
+  absl::Status Begin(const Tables& tables, const std::vector<TableOfRows>&,
+                     const Tables&) override {
     calls.push_back(absl::StrCat("begin ", tables.size(), " ", tables[0].name()));
     return begun;
   }

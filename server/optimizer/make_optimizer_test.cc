@@ -71,6 +71,20 @@ TEST(MakeOptimizerTest, SettingsAddState) {
   expect_arrays(spec, 3);
 }
 
+TEST(MakeOptimizerTest, ArraysHaveTorchsNames) {
+  using ::testing::ElementsAre;
+  EXPECT_THAT(OptimizerArrayNames(SpecOf(Spec::NESTEROV)), ElementsAre("momentum_buffer"));
+  EXPECT_THAT(OptimizerArrayNames(SpecOf(Spec::ADAGRAD)), ElementsAre("sum"));
+  EXPECT_THAT(OptimizerArrayNames(SpecOf(Spec::LION)), ElementsAre("exp_avg"));
+  Spec spec = SpecOf(Spec::ADAMW);
+  spec.set_amsgrad(true);
+  EXPECT_THAT(OptimizerArrayNames(spec), ElementsAre("exp_avg", "exp_avg_sq", "max_exp_avg_sq"));
+  spec = SpecOf(Spec::RMSPROP);
+  spec.set_centered(true);
+  spec.set_momentum(0.9);
+  EXPECT_THAT(OptimizerArrayNames(spec), ElementsAre("square_avg", "grad_avg", "momentum_buffer"));
+}
+
 TEST(MakeOptimizerTest, EmptySpecIsMomentum) {
   const auto optimizer = MakeOptimizer(Spec());
   ASSERT_TRUE(optimizer.ok()) << optimizer.status();

@@ -1,6 +1,5 @@
 #include "server/service/parameter_server.h"
 
-#include <fcntl.h>
 #include <glog/logging.h>
 
 #include <cstdint>
@@ -17,7 +16,6 @@
 #include "common/membership/member_agent.h"
 #include "common/membership/view_watch.h"
 #include "common/routing/job_view.h"
-#include "kernels/cpu/gradients.h"
 #include "server/checkpoint/manifest.h"
 #include "server/consistency/update_scale.h"
 #include "server/optimizer/optimizer.h"
@@ -142,7 +140,7 @@ absl::Status ParameterServer::Apply(const v1::GetJobReply& job, ServerId id,
     MutexLock lock(&mu_);
     next_steps_ = std::move(next_steps);
   }
-  return view.phase() == v1::SAVING ? SaveModel(view) : absl::OkStatus();
+  return view.phase() == v1::SAVING ? models_->Save(*host_) : absl::OkStatus();
 }
 
 absl::Status ParameterServer::CreateShards(const v1::GetJobReply& job, ServerId id,
@@ -151,7 +149,9 @@ absl::Status ParameterServer::CreateShards(const v1::GetJobReply& job, ServerId 
   options.interruption = options_.interruption;
   options.clock = options_.clock;
   ShardHost::Source source;
-  ASSIGN_OR_RETURN(source.initial, OpenModels(job, view));
+  ASSIGN_OR_RETURN(JobModels models, JobModels::Open(job, view));
+  source.initial = models.initial();
+  models_.emplace(std::move(models));
   RETURN_IF_ERROR(OpenCheckpoints(job, view, source));
   LOG(INFO) << "creating " << options.shards.size() << " of " << options.shard_count
             << " shards, epoch " << options.epoch
@@ -166,53 +166,6 @@ absl::Status ParameterServer::CreateShards(const v1::GetJobReply& job, ServerId 
         });
   }
   return absl::OkStatus();
-}
-
-absl::StatusOr<ShardHost::ValueSource> ParameterServer::OpenModels(const v1::GetJobReply& job,
-                                                                   const v1::JobView& view) {
-  if (const std::string& path = job.job().output(); !path.empty()) {
-    absl::StatusOr<OpenFile> file = OpenFile::Open(UnfinishedModelPath(path), O_RDWR);
-    absl::Status status = file.status();
-    if (status.ok()) {
-      absl::StatusOr<std::unique_ptr<ModelTables>> tables = ModelTables::Read(*std::move(file));
-      status = tables.ok() ? (*tables)->CheckToken(job.output_token()) : tables.status();
-      if (status.ok()) output_ = *std::move(tables);
-    }
-    if (!status.ok()) {
-      return absl::Status(status.code(),
-                          absl::StrCat("--output: ", status.message(),
-                                       "; choose a folder that the coordinator and all servers "
-                                       "share"));
-    }
-    RETURN_IF_ERROR(Annotate(output_->CheckTables(view.tables()), "--output"));
-  }
-  if (job.job().initial().empty() || !job.restore().empty()) return ShardHost::ValueSource();
-  absl::StatusOr<std::unique_ptr<ModelTables>> tables = ModelTables::Open(job.job().initial());
-  const absl::Status status = tables.ok() ? (*tables)->CheckTables(view.tables()) : tables.status();
-  if (!status.ok()) return Annotate(status, "--initial");
-  const std::shared_ptr<ModelTables> model = *std::move(tables);
-  const bool check_finite = job.job().consistency().check_finite();
-  return [model, &view, check_finite](TableId table, uint64_t offset, absl::Span<float> values) {
-    const v1::TableSpec& spec = view.tables(static_cast<int>(table.value()));
-    RETURN_IF_ERROR(Annotate(model->ReadValues(spec.name(), offset, values), "--initial"));
-    if (!check_finite || IsFinite(values)) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrCat("--initial: table ", spec.name(),
-                     " holds a NaN or an infinity in the file; choose another model"));
-  };
-}
-
-absl::Status ParameterServer::SaveModel(const v1::JobView& view) {
-  if (output_ == nullptr) return absl::OkStatus();
-  LOG(INFO) << "writing parameters into the file of --output";
-  const std::unique_ptr<ModelTables> file = std::move(output_);
-  absl::Status status =
-      host_->ReadValues([&](TableId table, uint64_t offset, absl::Span<const float> values) {
-        const v1::TableSpec& spec = view.tables(static_cast<int>(table.value()));
-        return file->WriteValues(spec.name(), offset, values);
-      });
-  if (status.ok()) status = file->Sync();
-  return Annotate(status, "--output");
 }
 
 absl::Status ParameterServer::OpenCheckpoints(const v1::GetJobReply& job, const v1::JobView& view,

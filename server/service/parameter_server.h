@@ -22,13 +22,13 @@
 #include "common/membership/coordinator_endpoint.h"
 #include "common/membership/view_watch.h"
 #include "common/metrics/metrics_sources.h"
-#include "common/model_file/model_file.h"
 #include "common/routing/routing_table.h"
 #include "common/trace/tracer.h"
 #include "proto/coordinator_service.pb.h"
 #include "proto/reader_service.pb.h"
 #include "server/checkpoint/checkpoint_writer.h"
 #include "server/checkpoint/shard_storage.h"
+#include "server/service/job_models.h"
 #include "server/service/tracing_endpoint.h"
 #include "server/shard/shard_host.h"
 
@@ -97,12 +97,6 @@ class ParameterServer : public ParameterEndpoint {
   absl::Status CreateShards(const v1::GetJobReply& job, ServerId id, const v1::JobView& view);
   absl::Status CreateHost(ShardHost::Options options, const ShardHost::Source& source,
                           const v1::JobView& view);
-  // Opens the job's --initial and --output, so that a wrong path ends the job before the training.
-  // Returns the values of --initial; null: there is none, or the job goes on from a checkpoint.
-  absl::StatusOr<ShardHost::ValueSource> OpenModels(const v1::GetJobReply& job,
-                                                    const v1::JobView& view);
-  // Writes the values of all slices here into the job's --output.
-  absl::Status SaveModel(const v1::JobView& view);
   // Opens the job's folder for checkpoints, and the checkpoint to go on from. Sets `restored`,
   // unless there is none.
   absl::Status OpenCheckpoints(const v1::GetJobReply& job, const v1::JobView& view,
@@ -127,9 +121,9 @@ class ParameterServer : public ParameterEndpoint {
       nullptr;  // host_ or traced_host_; null until it exists
   std::atomic<uint64_t> credit_bytes_ = 0;
   // Only for the thread of Run:
-  int periods_acted_on_ = 0;             // of the consistency
-  std::unique_ptr<ModelTables> output_;  // the unfinished file; null: not wanted, or written
-  uint64_t cut_for_ = 0;                 // number of the latest checkpoint with a step
+  int periods_acted_on_ = 0;         // of the consistency
+  std::optional<JobModels> models_;  // none until the shards exist
+  uint64_t cut_for_ = 0;             // number of the latest checkpoint with a step
 
   Mutex mu_;
   std::vector<v1::NextStep> next_steps_ ABSL_GUARDED_BY(mu_);   // of entering workers

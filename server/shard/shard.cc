@@ -271,14 +271,6 @@ bool Shard::ReadRow(SliceKey slice, uint64_t key, absl::Span<float> values) {
   return slices_.at(slice)->ReadRow(key, values);
 }
 
-std::vector<std::pair<SliceKey, Payload>> Shard::Values() {
-  std::vector<std::pair<SliceKey, Payload>> values;
-  ForEachSlice([&values](const SliceKey& key, Slice& slice, ReleasedReplies*) {
-    values.emplace_back(key, slice.values());
-  });
-  return values;
-}
-
 void Shard::SetSchedules(const TableSchedules& schedules) {
   ForEachSlice([&schedules](const SliceKey& key, Slice& slice, ReleasedReplies* released) {
     slice.SetSchedule(schedules.at(key.table.value()), released);

@@ -15,7 +15,6 @@
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
 #include "common/exchange/parameter_endpoint.h"
-#include "common/exchange/payload.h"
 #include "common/tensor/slicing.h"
 #include "server/consistency/consistency_schedule.h"
 #include "server/shard/collectives.h"
@@ -72,8 +71,6 @@ class Shard {
   void CutAt(Step step, CutCallback on_cut);
   // As Slice::ReadRow of a slice here.
   bool ReadRow(SliceKey slice, uint64_t key, absl::Span<float> values);
-  // The values of every slice at one moment; empty for those of sparse tables.
-  std::vector<std::pair<SliceKey, Payload>> Values();
   // As Slice::SetSchedule, with a schedule for each table.
   void SetSchedules(const TableSchedules& schedules);
   // As Slice::HoldBack, for all slices. Returns the largest of their steps.

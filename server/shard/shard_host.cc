@@ -136,24 +136,24 @@ absl::StatusOr<std::unique_ptr<Slice>> ShardHost::MakeSparseSlice(SliceKey key) 
 }
 
 absl::StatusOr<std::unique_ptr<Slice>> ShardHost::MakeSlice(SliceKey key,
-                                                            const ValueSource& initial) {
+                                                            const InitialSource& initial) {
   if (IsSparse(key.table)) return MakeSparseSlice(key);
   const SliceRange range = slicings_[key.table.value()].Range(key.slice);
   DenseSlice::Options slice = DenseOptions(key);
   const Table& table = options_.tables[key.table.value()];
   ASSIGN_OR_RETURN(slice.memory, SliceState::Allocate(range.size, OptimizerOf(key.table)));
-  const absl::Span<float> values = slice.memory.values.span();
   if (initial != nullptr) {
-    RETURN_IF_ERROR(initial(key.table, range.offset, values));
+    RETURN_IF_ERROR(initial(key.table, range.offset, slice.memory));
   } else if (table.initial_from_worker) {
     slice.slice.awaits_initial = true;
   } else {
-    InitializeValues(options_.seed, key.table, table.initial_stddev, range.offset, values);
+    InitializeValues(options_.seed, key.table, table.initial_stddev, range.offset,
+                     slice.memory.values.span());
   }
   return std::make_unique<DenseSlice>(std::move(slice));
 }
 
-absl::Status ShardHost::InitializeSlices(ShardId id, const ValueSource& initial, Shard& shard) {
+absl::Status ShardHost::InitializeSlices(ShardId id, const InitialSource& initial, Shard& shard) {
   for (const SliceKey key : shard_map_.SlicesOf(id)) {
     ASSIGN_OR_RETURN(std::unique_ptr<Slice> slice, MakeSlice(key, initial));
     RETURN_IF_ERROR(shard.AddSlice(key, std::move(slice)));
@@ -260,19 +260,14 @@ size_t ShardHost::filled_shards() const {
                        [this](ShardId shard) { return !shard_map_.SlicesOf(shard).empty(); });
 }
 
-absl::Status ShardHost::ReadValues(
-    absl::FunctionRef<absl::Status(TableId table, uint64_t offset, absl::Span<const float> values)>
-        use) {
-  absl::Status status;
+absl::Status ShardHost::ReadSlices(
+    absl::FunctionRef<absl::Status(uint64_t offset, const SliceSnapshot& slice)> use) {
   for (const auto& shard : shards_) {
-    for (const auto& [key, values] : shard->Values()) {
-      const TableId table = key.table;
-      const uint64_t begin = slicings_[table.value()].Range(key.slice).offset;
-      values.ForEachBlock([&, table, begin](size_t offset, absl::Span<const float> block) {
-        status = use(table, begin + offset, block);
-        return status.ok();
-      });
-      RETURN_IF_ERROR(status);
+    const ShardSnapshot snapshot = shard->Snapshot();
+    for (const SliceSnapshot& slice : snapshot.slices) {
+      if (slice.rows != nullptr) continue;
+      const Slicing& slicing = slicings_[slice.key.table.value()];
+      RETURN_IF_ERROR(use(slicing.Range(slice.key.slice).offset, slice));
     }
   }
   return absl::OkStatus();

@@ -29,6 +29,7 @@
 #include "server/slice/dense_slice.h"
 #include "server/slice/shard_counts.h"
 #include "server/slice/slice.h"
+#include "server/slice/slice_state.h"
 #include "server/slice/worker_copies.h"
 #include "server/sparse/row_optimizer.h"
 
@@ -78,13 +79,14 @@ class ShardHost : public ParameterEndpoint {
     Shard::Interruption interruption;  // optional, for simulations
   };
   using Worker = Shard::Worker;
-  // Fills the initial values of a table's elements from `offset` on.
-  using ValueSource =
-      std::function<absl::Status(TableId table, uint64_t offset, absl::Span<float> values)>;
+  // Fills the initial values of a slice of a dense table, which begins at the table's element
+  // `offset`. It may also give the slice its optimizer's state.
+  using InitialSource =
+      std::function<absl::Status(TableId table, uint64_t offset, SliceState::Memory& memory)>;
 
   // Where shards come from. Both null: their values are random, or come from worker 0.
   struct Source {
-    ValueSource initial;
+    InitialSource initial;
     // Returns the snapshot of a shard of the same job; it goes on from there.
     std::function<absl::StatusOr<ShardSnapshot>(ShardId shard)> restored;
   };
@@ -130,11 +132,11 @@ class ShardHost : public ParameterEndpoint {
   void Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
                 ReplyCallback done) override;
 
-  // Calls `use` with all values here, in parts: the elements of a table from `offset` on. Ends at
-  // the first error. The values of a shard are those of one moment; exchanges go on meanwhile.
-  absl::Status ReadValues(absl::FunctionRef<absl::Status(TableId table, uint64_t offset,
-                                                         absl::Span<const float> values)>
-                              use);
+  // Calls `use` with each slice of a dense table here, and with the table's element at which it
+  // begins. Ends at the first error. The slices of a shard are of one moment. Exchanges go on
+  // meanwhile.
+  absl::Status ReadSlices(
+      absl::FunctionRef<absl::Status(uint64_t offset, const SliceSnapshot& slice)> use);
 
   // The row of a key of a sparse table as it is now; empty if there is none. INVALID_ARGUMENT:
   // there is no sparse table of this name. FAILED_PRECONDITION: the key's shard is not here.
@@ -170,10 +172,10 @@ class ShardHost : public ParameterEndpoint {
   DenseSlice::Options DenseOptions(SliceKey key);
   absl::StatusOr<std::unique_ptr<Slice>> MakeSparseSlice(SliceKey key);
   // A slice that has its initial values, or awaits them.
-  absl::StatusOr<std::unique_ptr<Slice>> MakeSlice(SliceKey key, const ValueSource& initial);
+  absl::StatusOr<std::unique_ptr<Slice>> MakeSlice(SliceKey key, const InitialSource& initial);
   DrawKey PullDraws(SliceKey key) const;
   bool IsSparse(TableId table) const { return options_.tables[table.value()].sparse.has_value(); }
-  absl::Status InitializeSlices(ShardId id, const ValueSource& initial, Shard& shard);
+  absl::Status InitializeSlices(ShardId id, const InitialSource& initial, Shard& shard);
   // INVALID_ARGUMENT, with both sides, unless this dense slice can go on as `slice` did.
   absl::Status CheckFits(SliceKey key, const SliceSnapshot& slice) const;
   absl::Status RestoreSlices(ShardId id, ShardSnapshot snapshot, Shard& shard);

@@ -111,8 +111,8 @@ TEST_F(InitialValuesTest, WhatDoesNotFitIsRefusedAndThePullsGoOnWaiting) {
 
 TEST_F(InitialValuesTest, AFileTakesTheirPlace) {
   ShardHost::Source source;
-  source.initial = [](TableId, uint64_t, absl::Span<float> values) {
-    std::fill(values.begin(), values.end(), 3.0f);
+  source.initial = [](TableId, uint64_t, SliceState::Memory& memory) {
+    std::fill(memory.values.span().begin(), memory.values.span().end(), 3.0f);
     return absl::OkStatus();
   };
   const auto host = Create(ConsistencyMode::kBsp, source);

@@ -303,13 +303,13 @@ TEST(ShardHostTest, EachTableHasItsOwnOptimizer) {
   EXPECT_EQ(push(1, 1), -0.5f - 0.5f * 1.5f) << "the velocity is 1 and then 1.5";
 }
 
-TEST(ShardHostTest, AllValuesAreReadAndAnErrorEndsTheReading) {
+TEST(ShardHostTest, AllSlicesAreReadAndAnErrorEndsTheReading) {
   auto host = MakeHost(ConsistencyMode::kAsync, 0, /*num_workers=*/1);
   ASSERT_TRUE(PushPull(*host, 0, 0, 3)->reply.status.ok());
   std::vector<float> table(20, 99.0f);
-  ASSERT_TRUE(host->ReadValues([&](TableId id, uint64_t offset, absl::Span<const float> values) {
-                    EXPECT_EQ(id, TableId(0));
-                    std::copy(values.begin(), values.end(), table.begin() + offset);
+  ASSERT_TRUE(host->ReadSlices([&](uint64_t offset, const SliceSnapshot& slice) {
+                    EXPECT_EQ(slice.key.table, TableId(0));
+                    slice.values.CopyTo({&table[offset], slice.values.size_bytes() / 4});
                     return absl::OkStatus();
                   })
                   .ok());
@@ -317,7 +317,7 @@ TEST(ShardHostTest, AllValuesAreReadAndAnErrorEndsTheReading) {
   std::fill_n(expected.begin(), 16, -3.0f);  // the first slice has had the push
   EXPECT_EQ(table, expected);
   int calls = 0;
-  EXPECT_EQ(host->ReadValues([&](TableId, uint64_t, absl::Span<const float>) {
+  EXPECT_EQ(host->ReadSlices([&](uint64_t, const SliceSnapshot&) {
     ++calls;
     return absl::DataLossError("full");
   }),

@@ -41,7 +41,6 @@ class DenseSlice : public Slice {
   explicit DenseSlice(Options options);
 
   uint64_t version() const override { return state_.version(); }
-  Payload values() const override { return state_.Share(); }
   SliceMemory memory() const override;
 
  private:

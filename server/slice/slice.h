@@ -123,9 +123,6 @@ class Slice {
 
   // Number of optimizer applications.
   virtual uint64_t version() const = 0;
-  // The current values of a dense slice. No update changes them while a copy of the payload lives.
-  // Empty: the slice is of a sparse table.
-  virtual Payload values() const = 0;
   // Sets `values` to the row of the key, and is true if there is one. A dense slice has none.
   virtual bool ReadRow(uint64_t /*key*/, absl::Span<float> /*values*/) const { return false; }
   // Whether all workers pull the same versions of `step`.

@@ -207,7 +207,7 @@ TEST_P(SliceCodecTest, ASnapshotWithKeptPushesGoesOnWithTheSameBits) {
   const std::unique_ptr<Slice> after = MakeSlice(ConsistencyMode::kBsp);
   ASSERT_TRUE(after->Restore(snapshot).ok());
   Send(*after, Request(1));
-  EXPECT_EQ(Floats(after->values()), ValuesAfterMean());
+  EXPECT_EQ(Floats(after->Snapshot().values), ValuesAfterMean());
 }
 
 TEST_P(SliceCodecTest, APushInAnotherCodecIsRefused) {
@@ -251,7 +251,8 @@ TEST_P(SliceCodecTest, AVersionIsEncodedOnceForAllWorkers) {
       EXPECT_EQ(reply.codec, codec->type());
       EXPECT_EQ(reply.values.piece().data(), replies_[0].values.piece().data());
     }
-    EXPECT_EQ(Floats(slice->values()), ValuesAfterMean()) << "the server keeps full precision";
+    EXPECT_EQ(Floats(slice->Snapshot().values), ValuesAfterMean())
+        << "the server keeps full precision";
     const std::vector<float> got = Decode(*codec, replies_[0].values.piece());
     const std::vector<float> values = ValuesAfterMean();
     for (size_t i = 0; i < kSize; ++i) {
@@ -311,7 +312,8 @@ TEST_P(SliceCodecTest, UnderBspOneDifferenceServesAllWorkers) {
   EXPECT_EQ(differences[0], differences[1]) << "encoded once";
   EXPECT_EQ(whole, Decode(*codec, {differences[0], codec->EncodedBytes(kSize)}))
       << "from zeros, a difference is the copy";
-  EXPECT_EQ(Floats(slice->values()), ValuesAfterMean()) << "the server keeps full precision";
+  EXPECT_EQ(Floats(slice->Snapshot().values), ValuesAfterMean())
+      << "the server keeps full precision";
 }
 
 TEST_P(SliceCodecTest, ANewProcessOfAWorkerBeginsWithTheWholeValues) {

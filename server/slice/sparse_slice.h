@@ -51,7 +51,6 @@ class SparseSlice : public Slice {
   ~SparseSlice() override;
 
   uint64_t version() const override { return version_; }
-  Payload values() const override { return {}; }
   bool ReadRow(uint64_t key, absl::Span<float> values) const override {
     return rows_->Read(key, values);
   }

@@ -8,6 +8,7 @@
 
 #include <filesystem>
 #include <limits>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -126,6 +127,67 @@ TEST_F(ModelTest, AJobBeginsWithAModelWhateverItsServers) {
   EXPECT_EQ(Summary()["parameters_xxh3"], hash);
 }
 
+// The bytes of all tensors in a model's file, by name.
+std::map<std::string, std::string> TensorsIn(const std::string& path) {
+  const OpenFile file = OpenFile::Open(path, O_RDONLY).value();
+  const Safetensors header = ReadSafetensorsHeader(file).value();
+  std::map<std::string, std::string> tensors;
+  for (const Safetensors::Tensor& tensor : header.tensors) {
+    std::string& bytes = tensors[tensor.name];
+    bytes.resize(tensor.bytes);
+    EXPECT_TRUE(file.ReadAt(tensor.offset, bytes.data(), tensor.bytes).ok());
+  }
+  return tensors;
+}
+
+TEST_F(ModelTest, TheOptimizersStateIsThatOfTheCheckpointAtTheSameStep) {
+  const std::string checkpoints = processes_->path("checkpoints");
+  const std::string exported = processes_->path("exported.safetensors");
+  ASSERT_EQ(Run({"--steps=60", "--optimizer=adam", "--learning_rate=0.001", "--num_servers=3",
+                 "--slice_bytes=4096", "--output=" + model(), "--output_optimizer_state",
+                 "--checkpoint_dir=" + checkpoints, "--checkpoint_steps=60"}),
+            0)
+      << processes_->Log("run");
+  ASSERT_EQ(Capstan({"export", "--checkpoint=" + checkpoints, "--output=" + exported,
+                     "--optimizer_state"}),
+            0)
+      << processes_->Log("export");
+  const std::map<std::string, std::string> tensors = TensorsIn(model());
+  EXPECT_EQ(tensors, TensorsIn(exported));
+  EXPECT_EQ(tensors.size(), 6u * 4) << "each with two moments and a step";
+  const float steps = 60;
+  EXPECT_EQ(tensors.at("optimizer.fc1.bias.step"),
+            std::string(reinterpret_cast<const char*>(&steps), sizeof(steps)));
+  ASSERT_EQ(Capstan({"evaluate", exported}), 0) << processes_->Log("evaluate");
+  EXPECT_THAT(processes_->Log("evaluate"),
+              HasSubstr("parameters_xxh3 " + Summary()["parameters_xxh3"].get<std::string>()));
+}
+
+TEST_F(ModelTest, AJobBeginsWithTheOptimizersStateIfItIsWanted) {
+  const std::vector<std::string> adam = {"--steps=3", "--optimizer=adam"};
+  const auto run = [&](std::vector<std::string> flags) {
+    flags.insert(flags.end(), adam.begin(), adam.end());
+    return Run(flags);
+  };
+  ASSERT_EQ(run({"--output=" + model(), "--output_optimizer_state"}), 0) << processes_->Log("run");
+  const std::string initial = "--initial=" + model(), second = processes_->path("second");
+  ASSERT_EQ(run({initial, "--initial_optimizer_state", "--output=" + second,
+                 "--output_optimizer_state", "--num_servers=3"}),
+            0)
+      << processes_->Log("run");
+  const float steps = 6;
+  EXPECT_EQ(TensorsIn(second).at("optimizer.fc3.weight.step"),
+            std::string(reinterpret_cast<const char*>(&steps), sizeof(steps)));
+  const std::string with_state = Summary()["parameters_xxh3"];
+  ASSERT_EQ(run({initial}), 0) << processes_->Log("run");
+  EXPECT_NE(Summary()["parameters_xxh3"], with_state);
+  EXPECT_THAT(ReadFile(processes_->path("run-dir/server-0.log")),
+              HasSubstr("has the optimizer's state, which the job leaves out"));
+  EXPECT_EQ(Run({initial, "--initial_optimizer_state", "--optimizer=lion"}), 1);
+  EXPECT_THAT(processes_->Log("run"),
+              HasSubstr("optimizer.fc1.weight.exp_avg_sq: expected none, got [64, 128]"));
+}
+
 TEST_F(ModelTest, AModelOfAnotherShapeIsRefusedWithEachDifference) {
   ASSERT_EQ(Run({"--steps=2", "--output=" + model(), "--hidden=32"}), 0);
   EXPECT_EQ(Run({"--steps=2", "--initial=" + model(), "--hidden=16"}), 1);
@@ -147,8 +209,7 @@ TEST_F(ModelTest, AModelWithANanIsRefused) {
                   ->WriteValues("fc2.bias", 3, {nan})
                   .ok());
   EXPECT_EQ(Run({"--initial=" + model()}), 1);
-  EXPECT_THAT(processes_->Log("run"),
-              HasSubstr("--initial: table fc2.bias holds a NaN or an infinity"));
+  EXPECT_THAT(processes_->Log("run"), HasSubstr("--initial: fc2.bias holds a NaN or an infinity"));
 }
 
 TEST_F(ModelTest, AFolderThatIsNotThereEndsTheJobAtItsStart) {

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import json
+import pathlib
 from typing import Any
 
 import torch
@@ -146,6 +148,74 @@ def goes_on(job: Job, rank: int, optimizer: str, path: str, loads_after: bool) -
     if trainer.finish():
         _expect_final(model, attached, path)
         job.report()
+
+
+def begins_with_a_file(job: Job, rank: int, optimizer: str, path: str) -> None:
+    """Which the servers have read, with its parameters and the optimizer's state."""
+    final = torch.load(f"{path}.final")
+    model = seeded(Mlp)
+    attached = OPTIMIZERS[optimizer](model)
+    trainer = ct.Trainer(model, attached, job)
+    expected = seeded(Mlp)
+    expected.load_state_dict(final["model"])
+    expect_equal(model, expected, tolerance=0)
+    _expect_same_state(attached.state_dict()["state"], final["optimizer"]["state"], tolerance=0)
+    _train(trainer, model, rank, _scheduler(attached), 0, 1)
+    if trainer.finish():
+        job.report()
+
+
+def _tensors_in(path: str) -> dict[str, torch.Tensor]:
+    """As safetensors.torch.load_file. All are float32."""
+    contents = pathlib.Path(path).read_bytes()
+    begin = 8 + int.from_bytes(contents[:8], "little")
+    tensors = {}
+    for name, tensor in json.loads(contents[8:begin]).items():
+        if name != "__metadata__":
+            first, last = tensor["data_offsets"]
+            flat = torch.frombuffer(bytearray(contents[begin + first:begin + last]),
+                                    dtype=torch.float32)
+            tensors[name] = flat.reshape(tensor["shape"])
+    return tensors
+
+
+def one_process_goes_on_from_a_file(optimizer: str, path: str, file: str) -> None:
+    """The file has the bits that `saves` has read of the servers. One process goes on with them as
+    if it had done all steps."""
+    tensors = _tensors_in(file)
+    final = torch.load(f"{path}.final")
+    model = seeded(Mlp)
+    model.load_state_dict({name: tensors[name] for name in model.state_dict()})
+    plain = OPTIMIZERS[optimizer](model)
+    scheduler = _scheduler(plain)
+    state = ct.optimizer_state_dict(tensors, model, plain)
+    _expect_same_state(state["state"], final["optimizer"]["state"], tolerance=0)
+    plain.load_state_dict({**state, "param_groups": final["optimizer"]["param_groups"]})
+    scheduler.load_state_dict(final["scheduler"])
+    _train_plain(model, plain, scheduler, STEPS, STEPS + FIRST_STEPS)
+
+    undisturbed = seeded(Mlp)
+    other = OPTIMIZERS[optimizer](undisturbed)
+    _train_plain(undisturbed, other, _scheduler(other), 0, STEPS + FIRST_STEPS)
+    expect_equal(model, undisturbed, tolerance=1e-6)
+    _expect_refusals(tensors, model, plain)
+
+
+def _expect_refusals(tensors: dict[str, torch.Tensor], model: Mlp,
+                     optimizer: torch.optim.Optimizer) -> None:
+    alone = {name: tensors[name] for name in model.state_dict()}
+    if len(alone) == len(tensors):  # the optimizer keeps no state
+        return
+    expect_raises(capstan.InvalidArgument, "got none; write the file with",
+                  lambda: ct.optimizer_state_dict(alone, model, optimizer))
+    odd = {**tensors, "optimizer.other.weight.step": torch.tensor(1.0)}
+    expect_raises(capstan.InvalidArgument, "got that of other.weight; give the model",
+                  lambda: ct.optimizer_state_dict(odd, model, optimizer))
+    name = next(name for name in tensors if name.startswith("optimizer.")
+                and not name.endswith(".step"))
+    odd = {**tensors, name: torch.zeros(1)}
+    expect_raises(capstan.InvalidArgument, "of shape",
+                  lambda: ct.optimizer_state_dict(odd, model, optimizer))
 
 
 def goes_on_in_two_lives(job: Job, rank: int, optimizer: str, path: str) -> None:

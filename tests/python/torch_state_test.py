@@ -7,6 +7,7 @@ import tempfile
 import unittest
 
 import torch_cases
+import torch_state_cases
 from harness import Workers
 
 
@@ -30,6 +31,18 @@ class TorchStateTest(unittest.TestCase):
                 # With another number of servers and another way of cutting.
                 self.workers.run("goes_on", optimizer=optimizer, path=path,
                                  loads_after=number % 2 == 0)
+
+    def test_one_process_and_a_job_go_on_from_a_model_with_the_state(self) -> None:
+        for number, optimizer in enumerate(torch_cases.OPTIMIZERS):
+            with self.subTest(optimizer):
+                path = f"{self.path}-{number}"
+                model = f"{path}.safetensors"
+                self.workers.run("saves", "--slice_bytes=2KiB", f"--output={model}",
+                                 "--output_optimizer_state", num_servers=2, optimizer=optimizer,
+                                 path=path)
+                torch_state_cases.one_process_goes_on_from_a_file(optimizer, path, model)
+                self.workers.run("begins_with_a_file", f"--initial={model}",
+                                 "--initial_optimizer_state", optimizer=optimizer, path=path)
 
     def test_a_checkpoint_keeps_the_count_of_a_loaded_state(self) -> None:
         self.workers.run("saves", optimizer="adam", path=self.path)

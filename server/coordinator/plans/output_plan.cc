@@ -5,6 +5,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/base/printable_text.h"
+#include "common/base/status_macros.h"
+#include "server/optimizer/state_tensors.h"
 
 namespace capstan {
 namespace {
@@ -35,7 +37,13 @@ bool OutputPlan::Settle(const JobFacts& facts, JobEvents&) {
   if (!is_wanted_) return false;
   if (facts.view.phase() == v1::REGISTERING && facts.members.is_complete() &&
       !std::exchange(is_asked_for_, true)) {
-    work_ = [tables = facts.tables.specs()](ModelOutput& file) { return file.Begin(tables, {}); };
+    work_ = [job = facts.job, tables = facts.tables.specs()](ModelOutput& file) -> absl::Status {
+      ModelOutput::Tables state;
+      if (job.output_optimizer_state()) {
+        ASSIGN_OR_RETURN(state, StateTables(job, tables));
+      }
+      return file.Begin(tables, {}, state);
+    };
   }
   if (facts.view.phase() == v1::SAVING && facts.members.ServersHaveSeen(facts.phase_version) &&
       !std::exchange(is_name_asked_for_, true)) {

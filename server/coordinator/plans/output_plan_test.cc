@@ -19,8 +19,10 @@ using ::testing::Not;
 class NotedOutput : public ModelOutput {
  public:
   uint64_t token() const override { return 1; }
-  absl::Status Begin(const Tables& tables, const std::vector<TableOfRows>&) override {
+  absl::Status Begin(const Tables& tables, const std::vector<TableOfRows>&,
+                     const Tables& state) override {
     tables_begun = tables.size();
+    for (const v1::TableSpec& tensor : state) state_begun.push_back(tensor.name());
     return absl::OkStatus();
   }
   absl::Status Publish(const Metadata& metadata, uint64_t parameters_xxh3) override {
@@ -30,6 +32,7 @@ class NotedOutput : public ModelOutput {
   }
 
   int tables_begun = 0;
+  std::vector<std::string> state_begun;
   Metadata published;
   uint64_t hash = 0;
 };
@@ -62,6 +65,21 @@ TEST(OutputPlanTest, WithoutOutputNothingIsToBeDone) {
     example.facts.view.set_phase(phase);
     EXPECT_FALSE(plan.Settle(example.facts, example.events));
     EXPECT_EQ(plan.TakeWork(), nullptr);
+  }
+}
+
+TEST(OutputPlanTest, TheFileHasRoomForTheOptimizersStateIfTheJobWantsIt) {
+  v1::JobSpec job = JobWithOutput();
+  for (const bool is_wanted : {false, true}) {
+    job.set_output_optimizer_state(is_wanted);
+    OutputPlan plan(job);
+    ExampleFacts example(/*num_servers=*/1, /*num_workers=*/1, job);
+    example.facts.view.set_phase(v1::REGISTERING);
+    example.TakeTables(std::vector<uint64_t>{64});
+    plan.Settle(example.facts, example.events);
+    NotedOutput output;
+    ASSERT_TRUE(plan.TakeWork()(output).ok());
+    EXPECT_EQ(output.state_begun.size(), is_wanted ? 2u : 0u);
   }
 }
 

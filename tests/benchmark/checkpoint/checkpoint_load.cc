@@ -85,8 +85,8 @@ absl::StatusOr<std::unique_ptr<CheckpointLoad>> CheckpointLoad::Create(const Opt
 
 absl::Status CheckpointLoad::MakeHost() {
   ShardHost::Source source;
-  source.initial = [](TableId, uint64_t offset, absl::Span<float> values) {
-    FillAtRandom(/*seed=*/~offset, values);
+  source.initial = [](TableId, uint64_t offset, SliceState::Memory& memory) {
+    FillAtRandom(/*seed=*/~offset, memory.values.span());
     return absl::OkStatus();
   };
   ASSIGN_OR_RETURN(host_, job_.MakeHost(/*server=*/0, source));

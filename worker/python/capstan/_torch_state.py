@@ -17,12 +17,20 @@ from capstan._torch_optimizers import expect_unchanged, fixed_settings, replace_
 _SQUARES = {"exp_avg_sq", "max_exp_avg_sq", "sum", "square_avg"}
 
 
-class Trained(Protocol):
+class Named(Protocol):
+    """A parameter with its name."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def tensor(self) -> torch.Tensor: ...
+
+
+class Trained(Named, Protocol):
     """A parameter, its table and the index of its parameter group."""
 
-    name: str
     group: int
-    tensor: torch.Tensor
     table: Table
 
 
@@ -41,7 +49,7 @@ def state_names(optimizer: Optimizer) -> list[str]:
     return ["exp_avg"]
 
 
-def _counts_steps(optimizer: Optimizer) -> bool:
+def counts_steps(optimizer: Optimizer) -> bool:
     return not isinstance(optimizer, (SGD, Lion))
 
 
@@ -190,14 +198,14 @@ def _pull_one(one: Trained, optimizer: Optimizer) -> dict[str, torch.Tensor]:
         steps = one.table.read_optimizer_state(number, array)
     if not steps and not isinstance(optimizer, Adagrad):
         return {}
-    count = {"step": torch.tensor(float(steps))} if _counts_steps(optimizer) else {}
+    count = {"step": torch.tensor(float(steps))} if counts_steps(optimizer) else {}
     return {**count, **arrays}
 
 
 def _load(taken: list[tuple[Trained, Optimizer, Mapping[str, Any]]]) -> None:
     """Loads all of them, or raises InvalidArgument."""
     for one, optimizer, state in taken:
-        _expect_state(one, optimizer, state)
+        expect_state(one, optimizer, state)
     for one, optimizer, state in taken:
         # torch counts no steps of some optimizers. It matters whether there was one.
         steps = int(state.get("step", 1))
@@ -206,9 +214,9 @@ def _load(taken: list[tuple[Trained, Optimizer, Mapping[str, Any]]]) -> None:
             one.table.load_optimizer_state(number, array, steps)
 
 
-def _expect_state(one: Trained, optimizer: Optimizer, state: Mapping[str, Any]) -> None:
+def expect_state(one: Named, optimizer: Optimizer, state: Mapping[str, Any]) -> None:
     names = state_names(optimizer)
-    expected = {*names, *(["step"] if _counts_steps(optimizer) else [])}
+    expected = {*names, *(["step"] if counts_steps(optimizer) else [])}
     if not expected <= set(state):
         raise InvalidArgument(
             f"{one.name}: expected the optimizer's state as {', '.join(sorted(expected))}, got "
@@ -228,7 +236,7 @@ def _expect_state(one: Trained, optimizer: Optimizer, state: Mapping[str, Any]) 
 
 def _has_history(state: Mapping[str, Any], optimizer: Optimizer) -> bool:
     """Whether the optimizer has made a step with it. torch notes None for a momentum without one."""
-    if _counts_steps(optimizer):
+    if counts_steps(optimizer):
         return bool(state.get("step", any(value is not None for value in state.values())))
     return any(value is not None for value in state.values())
 

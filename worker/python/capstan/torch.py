@@ -29,6 +29,7 @@ from capstan._job import Job
 from capstan._torch_alone import AloneTrainer
 from capstan._torch_checkpoint import Batches, RandomState
 from capstan._torch_embedding_bag import EmbeddingBag
+from capstan._torch_exported import optimizer_state_dict
 from capstan._torch_group import TrainerGroup
 from capstan._torch_here import HereTrainer
 from capstan._torch_lion import Lion
@@ -51,6 +52,7 @@ __all__ = [
     "join",
     "next_step",
     "no_sync",
+    "optimizer_state_dict",
     "rank",
     "report",
     "step",
