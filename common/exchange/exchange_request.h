@@ -98,9 +98,6 @@ struct TableState {
   uint64_t cut = 0;  // above 0
   Payload arrays;    // float32, each as long as the slice, one after the other
 };
-// Of the optimizer's state, beside the parameters.
-inline constexpr size_t kMaxTableStateArrays = 16;
-
 // From worker 0: the slice is to begin with these values. A slice that has values keeps them.
 struct InitialValues {
   Payload values;  // float32

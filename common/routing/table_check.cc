@@ -216,7 +216,8 @@ absl::Status CheckTableStaleness(const v1::ConsistencySpec& consistency, const T
   return CheckTableNames("table_staleness", consistency.table_staleness(), tables);
 }
 
-absl::Status CheckMeanTables(const v1::JobSpec& job, const TableSpecs& tables) {
+absl::Status CheckMeanTables(const v1::JobSpec& job, const TableSpecs& tables,
+                             uint64_t slice_bytes) {
   for (const v1::TableSpec& table : tables) {
     if (!table.replies_mean()) continue;
     const std::string what =
@@ -225,6 +226,7 @@ absl::Status CheckMeanTables(const v1::JobSpec& job, const TableSpecs& tables) {
       return absl::InvalidArgumentError(
           absl::StrCat(what, "a dense table without an optimizer of the servers"));
     }
+    ASSIGN_OR_RETURN(const uint64_t elements, CountElements(table));
     if (job.consistency().mode() != v1::ConsistencySpec::BSP) {
       return absl::InvalidArgumentError(
           absl::StrCat(what, "--consistency=bsp, since all workers step with the same mean"));
@@ -234,6 +236,12 @@ absl::Status CheckMeanTables(const v1::JobSpec& job, const TableSpecs& tables) {
           what, "no --stay, since no later worker could begin with the optimizer's state"));
     }
     if (job.codec().dgc()) return absl::InvalidArgumentError(absl::StrCat(what, "no --dgc"));
+    const uint64_t slice = std::min(slice_bytes, elements * sizeof(float));
+    if (constexpr uint64_t kMost = kMaxSliceBytes / (1 + kMaxTableStateArrays); slice > kMost) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          what, "--slice_bytes of at most ", kMost / 64 * 64, ", got slices of ", slice,
+          " bytes: a message has those of the parameters and of the optimizer's state"));
+    }
     std::string pull = job.codec().pull();
     for (const v1::TableCodec& own : job.codec().table_codec()) {
       if (own.table() == table.name()) pull = own.codec();

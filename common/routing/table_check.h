@@ -44,8 +44,9 @@ absl::Status CheckSameTables(const TableSpecs& tables, const TableSpecs& expecte
 absl::Status CheckTableStaleness(const v1::ConsistencySpec& consistency, const TableSpecs& tables);
 
 // INVALID_ARGUMENT, naming the table: one with replies_mean is sparse, or has an optimizer, or the
-// job is not in BSP, or stays, or has a codec that cannot be used for it.
-absl::Status CheckMeanTables(const v1::JobSpec& job, const TableSpecs& tables);
+// job is not in BSP, or stays, or has a codec or slices that cannot be used for it.
+absl::Status CheckMeanTables(const v1::JobSpec& job, const TableSpecs& tables,
+                             uint64_t slice_bytes);
 
 // The same for every table with a codec of its own.
 absl::Status CheckTableCodecs(const v1::CodecSpec& codec, const TableSpecs& tables);

@@ -143,7 +143,7 @@ v1::TableSpec MeanTable() {
 
 // Under BSP, in which the table replies the mean.
 std::string MeanErrorOf(const v1::JobSpec& job, const v1::TableSpec& table = MeanTable()) {
-  const absl::Status status = CheckMeanTables(job, Tables({Table("other", {2}), table}));
+  const absl::Status status = CheckMeanTables(job, Tables({Table("other", {2}), table}), kMaxSliceBytes / 32);
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   return std::string(status.message());
 }
@@ -159,7 +159,7 @@ TEST(CheckMeanTablesTest, UnderBspMostCodecsArePossible) {
   job.mutable_codec()->set_push("topk:0.01");
   for (const char* const pull : {"", "float32", "bfloat16", "int8"}) {
     job.mutable_codec()->set_pull(pull);
-    const absl::Status status = CheckMeanTables(job, Tables({MeanTable()}));
+    const absl::Status status = CheckMeanTables(job, Tables({MeanTable()}), kMaxSliceBytes / 32);
     EXPECT_TRUE(status.ok()) << pull << ": " << status;
   }
 }
@@ -182,8 +182,16 @@ TEST(CheckMeanTablesTest, RefusesEveryModeButBsp) {
     job.mutable_consistency()->set_mode(mode);
     EXPECT_THAT(MeanErrorOf(job), HasSubstr("table w, whose optimizer the program runs: expected "
                                             "--consistency=bsp, since all workers"));
-    EXPECT_TRUE(CheckMeanTables(job, Tables({Table("w", {3})})).ok()) << "another kind of table";
+    EXPECT_TRUE(CheckMeanTables(job, Tables({Table("w", {3})}), kMaxSliceBytes / 32).ok()) << "another kind of table";
   }
+}
+
+TEST(CheckMeanTablesTest, RefusesSlicesWithoutRoomForTheOptimizersState) {
+  v1::TableSpec table = MeanTable();
+  table.clear_shape();
+  table.add_shape(kMaxSliceBytes);
+  const absl::Status status = CheckMeanTables(BspJob(), Tables({table}), kMaxSliceBytes);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("--slice_bytes of at most 3947520, got"));
 }
 
 TEST(CheckMeanTablesTest, RefusesAJobWhoseWorkersComeAndGo) {
@@ -209,12 +217,12 @@ TEST(CheckMeanTablesTest, TheCodecOfATableGoesBeforeThatOfTheJob) {
   v1::TableCodec& own = *job.mutable_codec()->add_table_codec();
   own.set_table("w");
   own.set_codec("bfloat16");
-  EXPECT_TRUE(CheckMeanTables(job, Tables({MeanTable()})).ok());
+  EXPECT_TRUE(CheckMeanTables(job, Tables({MeanTable()}), kMaxSliceBytes / 32).ok());
   own.set_codec("topk:0.5");
   EXPECT_THAT(MeanErrorOf(job), HasSubstr("got --pull_codec=topk:0.5"));
   own.set_table("other");
   job.mutable_codec()->set_pull("int8");
-  EXPECT_TRUE(CheckMeanTables(job, Tables({Table("other", {2}), MeanTable()})).ok());
+  EXPECT_TRUE(CheckMeanTables(job, Tables({Table("other", {2}), MeanTable()}), kMaxSliceBytes / 32).ok());
 }
 
 TEST(CheckTableCodecsTest, NamesATableThatTheModelDoesNotHave) {

@@ -11,6 +11,8 @@ namespace capstan {
 
 // The largest slice. A slice is sent as one message.
 inline constexpr uint64_t kMaxSliceBytes = uint64_t{64} << 20;
+// Most arrays of a program's optimizer's state that servers hold beside the parameters.
+inline constexpr size_t kMaxTableStateArrays = 16;
 
 // A contiguous part of a dense tensor, in elements.
 struct SliceRange {

@@ -169,7 +169,10 @@ ExchangeReply Slice::KeepTableState(WorkerId worker, const TableState& state) {
                                                 "got the table's state, but the servers run its "
                                                 "optimizer and have it");
   if (!kept.ok()) return ErrorReply(Annotate(kept, name_));
-  SetParameters(state.arrays.Subrange(0, size_bytes_));
+  // An older one may arrive late, or again.
+  if (state.cut >= std::exchange(parameters_cut_, std::max(parameters_cut_, state.cut))) {
+    SetParameters(state.arrays.Subrange(0, size_bytes_));
+  }
   return MakeReply(/*learning_rate_divisor=*/0);
 }
 

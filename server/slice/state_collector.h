@@ -71,6 +71,7 @@ class StateCollector {
   void RemoveWorker(WorkerId worker);
   void NotePush(WorkerId worker) {
     if (!restored_.empty()) restored_.erase(worker);
+    if (kind_ == Kind::kTable) final_.erase(worker);  // It was not the last one.
     if (kind_ == Kind::kPrograms && awaited_.count(worker) > 0) late_.insert(worker);
   }
 

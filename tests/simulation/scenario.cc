@@ -375,9 +375,12 @@ void DrawTogether(Random& random, absl::Span<Scenario* const> lives) {
 // The programs run the optimizer of some tables. They pull after each push.
 void DrawMeanTables(Random& random, absl::Span<Scenario* const> lives) {
   std::vector<v1::TableSpec> tables = lives.front()->tables;
+  // One table has the job's optimizer: otherwise the job's is refused.
+  const size_t dense = tables.size() - (tables.back().has_sparse() ? 1 : 0);
+  v1::TableSpec& of_job = tables[random.UniformInt(dense)];
+  of_job.clear_optimizer();
   for (v1::TableSpec& table : tables) {
-    // The first one has the job's optimizer.
-    if (&table == &tables.front() || table.has_sparse() || random.Bernoulli(0.4)) continue;
+    if (&table == &of_job || table.has_sparse() || random.Bernoulli(0.4)) continue;
     table.clear_optimizer();
     table.set_replies_mean(true);
   }

@@ -18,6 +18,7 @@ StateExchanges::StateExchanges(const Options& options)
     const ParameterBuffers::Table& table = buffers_.table(TableId(i));
     cuts_.emplace_back(table.slicing.slice_count());
     const bool has_state = table.replies_mean && exchanges_.sender().worker == WorkerId(0);
+    MutexLock lock(&mu_);
     table_cuts_.emplace_back(has_state ? table.slicing.slice_count() : 0);
   }
 }
@@ -73,11 +74,13 @@ void StateExchanges::PushOptimizerState(TableId table, uint32_t array, uint64_t 
 }
 
 bool StateExchanges::IsTableStateDue(TableId table) const {
+  MutexLock lock(&mu_);
   const std::vector<TableCut>& cuts = table_cuts_[table.value()];
   return std::any_of(cuts.begin(), cuts.end(), [](const TableCut& cut) { return cut.is_due; });
 }
 
 void StateExchanges::NoteTableCut(SliceKey key, const ExchangeReply& reply) {
+  MutexLock lock(&mu_);
   std::vector<TableCut>& cuts = table_cuts_[key.table.value()];
   if (cuts.empty()) return;
   TableCut& cut = cuts[key.slice.value()];
@@ -89,18 +92,23 @@ void StateExchanges::NoteTableCut(SliceKey key, const ExchangeReply& reply) {
 void StateExchanges::PushTableState(
     TableId id, bool is_last,
     const std::shared_ptr<const std::vector<std::vector<float>>>& arrays) {
-  std::vector<TableCut>& cuts = table_cuts_[id.value()];
-  for (uint32_t slice = 0; slice < cuts.size(); ++slice) {
-    TableCut& cut = cuts[slice];
-    if (!cut.is_due && !is_last) continue;
-    if (std::exchange(cut.is_due, false)) --due_table_states_;
-    const SliceKey key = {id, SliceIndex(slice)};
+  std::vector<std::pair<SliceKey, uint64_t>> due;  // with the cut
+  {
+    MutexLock lock(&mu_);
+    std::vector<TableCut>& cuts = table_cuts_[id.value()];
+    for (uint32_t slice = 0; slice < cuts.size(); ++slice) {
+      TableCut& cut = cuts[slice];
+      if (!cut.is_due && !is_last) continue;
+      if (std::exchange(cut.is_due, false)) --due_table_states_;
+      due.push_back({{id, SliceIndex(slice)}, is_last ? kFinalCut : cut.latest});
+    }
+  }
+  for (const auto& [key, cut] : due) {
     Payload parts;
     for (const std::vector<float>& array : *arrays) {
       parts.Append(Payload(PartOf(key, absl::MakeConstSpan(array)), arrays));
     }
-    OpenAndSubmit(key, TableState{is_last ? kFinalCut : cut.latest, std::move(parts)},
-                  /*take=*/nullptr);
+    OpenAndSubmit(key, TableState{cut, std::move(parts)}, /*take=*/nullptr);
   }
 }
 

@@ -8,10 +8,12 @@
 #include <optional>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/ids.h"
+#include "common/base/mutex.h"
 #include "common/exchange/parameter_endpoint.h"
 #include "common/exchange/payload.h"
 #include "common/tensor/slicing.h"
@@ -108,7 +110,8 @@ class StateExchanges {
     uint64_t latest = 0;
     bool is_due = false;  // the server waits for the slice's part of the table's state
   };
-  std::vector<std::vector<TableCut>> table_cuts_;
+  mutable Mutex mu_;
+  std::vector<std::vector<TableCut>> table_cuts_ ABSL_GUARDED_BY(mu_);
   std::atomic<int64_t> due_table_states_{0};
 };
 

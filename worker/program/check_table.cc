@@ -76,7 +76,7 @@ absl::Status CheckTable(const v1::TableSpec& table, const v1::JobSpec& job) {
   TableSpecs tables;
   *tables.Add() = table;
   RETURN_IF_ERROR(CheckTables(tables, SliceBytes(job.scheduler())).status());
-  RETURN_IF_ERROR(CheckMeanTables(job, tables));
+  RETURN_IF_ERROR(CheckMeanTables(job, tables, SliceBytes(job.scheduler())));
   if (table.replies_mean()) return absl::OkStatus();
   const Spec& optimizer = table.has_optimizer() ? table.optimizer() : job.optimizer();
   return Annotate(table.has_sparse() ? CheckRowOptimizer(optimizer, table.initial_stddev())

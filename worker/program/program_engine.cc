@@ -153,6 +153,9 @@ absl::Status ProgramEngine::End() {
   const bool is_again = steps_.has_ended_steps();
   // Taken before: afterwards the training may end.
   const absl::StatusOr<ProgramSteps::StoreLease> store = steps_.LeaseStore();
+  if (!is_again && store.ok() && *store != nullptr) {
+    RETURN_IF_ERROR(optimizer_state_.CheckLastIsKept(**store));
+  }
   RETURN_IF_ERROR(steps_.End());
   if (is_again || !store.ok() || *store == nullptr) return absl::OkStatus();
   worker_state_.NoteEnd(**store);

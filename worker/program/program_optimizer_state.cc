@@ -9,7 +9,6 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 #include "common/exchange/exchange_request.h"
-#include "common/job/job_properties.h"
 #include "common/job/optimizer_check.h"
 #include "common/tensor/slicing.h"
 
@@ -208,34 +207,43 @@ absl::Status ProgramOptimizerState::CheckKept(
   }
   const v1::TableSpec& spec = tables_[table.value()];
   const uint64_t elements = ElementsOf(spec);
-  const uint64_t slice = std::min<uint64_t>(SliceBytes(job_.scheduler()), elements * sizeof(float));
-  const size_t most = std::min<uint64_t>(kMaxTableStateArrays, kMaxSliceBytes / slice - 1);
   const bool has_size = absl::c_all_of(
       arrays, [elements](absl::Span<const float> one) { return one.size() == elements; });
-  if (!arrays.empty() && arrays.size() <= 1 + most && has_size) return absl::OkStatus();
+  if (!arrays.empty() && arrays.size() <= 1 + kMaxTableStateArrays && has_size) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "table ", spec.name(), ": expected its parameters and at most ", most,
-      " arrays of the optimizer's state, each of ", elements, " numbers, got ", arrays.size(),
-      most < kMaxTableStateArrays ? "; smaller --slice_bytes allow more" : ""));
+      "table ", spec.name(), ": expected its parameters and at most ",
+                   kMaxTableStateArrays, " arrays of the optimizer's state, each of ", elements,
+                   " numbers, got ", arrays.size()));
 }
 
 absl::Status ProgramOptimizerState::KeepUntil(TableId table,
                                               absl::Span<const absl::Span<const float>> arrays,
                                               bool is_last, absl::Time deadline) {
   ASSIGN_OR_RETURN(const ProgramSteps::StoreLease store, steps_.LeaseStore());
-  if (store == nullptr) return WhyDone(deadline);
+  if (store == nullptr) {
+    return absl::FailedPreconditionError(
+        "the worker has finished: keep the table before capstan_finish");
+  }
+  if (steps_.IsPushed(static_cast<size_t>(LayerOf(table)))) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("table ", tables_[table.value()].name(),
+                     " was pushed in the step that goes on: keep it before a step's pushes"));
+  }
   RETURN_IF_ERROR(WaitFor(LayerOf(table), *store, deadline));
   {
     MutexLock lock(&mu_);
     // If the time has passed, the same call goes on.
-    const bool is_sent = is_last && last_kept_.count(table) > 0;
+    const auto last = last_kept_.find(table);
+    const bool is_sent = is_last && last != last_kept_.end() && last->second == steps_.current();
     if (is_sent || !(is_last || store->IsTableStateDue(table))) return absl::OkStatus();
+    // Only checkpoints have the optimizer's state.
+    if (job_.checkpoint().dir().empty()) arrays = arrays.first(1);
     auto copies = std::make_shared<std::vector<std::vector<float>>>();
     for (const absl::Span<const float> array : arrays) {
       copies->emplace_back(array.begin(), array.end());
     }
     absl::Cleanup fail = [this] { steps_.FailHalfSent(); };
-    if (is_last) last_kept_.insert(table);
+    if (is_last) last_kept_[table] = steps_.current();
     store->PushTableState(table, is_last, std::move(copies));
     std::move(fail).Cancel();
   }
@@ -250,6 +258,20 @@ absl::Status ProgramOptimizerState::CheckIsKept(int layer, const ParameterStore&
     return absl::FailedPreconditionError(absl::StrCat(
         "a checkpoint waits for the parameters of table ", tables_[id].name(),
         ": call capstan_keep_table before the step's pushes, if capstan_worker_state_due says so"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ProgramOptimizerState::CheckLastIsKept(const ParameterStore& store) const {
+  if (store.sender().worker != WorkerId(0)) return absl::OkStatus();
+  MutexLock lock(&mu_);
+  for (uint32_t id = 0; id < tables_.size(); ++id) {
+    const auto last = last_kept_.find(TableId(id));
+    const bool is_kept = last != last_kept_.end() && last->second == steps_.current();
+    if (!tables_[id].replies_mean() || is_kept) continue;
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the servers lack the last parameters of table ", tables_[id].name(),
+        ": call capstan_keep_table with is_last (in Python keep) before capstan_finish"));
   }
   return absl::OkStatus();
 }

@@ -3,9 +3,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
-#include <set>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -69,11 +69,14 @@ class ProgramOptimizerState {
 
   // Worker 0's state of a table that replies the mean: parameters, and arrays of the optimizer's
   // state. Sent where a checkpoint waits for it, or everywhere if it is the last one.
+  // FAILED_PRECONDITION: the table was pushed in a step that goes on.
   absl::Status Keep(TableId table, absl::Span<const absl::Span<const float>> arrays, bool is_last,
                     absl::Duration limit);
   // FAILED_PRECONDITION: a checkpoint waits for the state of a table of this layer, none of whose
   // exchanges is open.
   absl::Status CheckIsKept(int layer, const ParameterStore& store) const;
+  // FAILED_PRECONDITION: the worker ends, and has not kept a table for the last time.
+  absl::Status CheckLastIsKept(const ParameterStore& store) const;
 
  private:
   // What the latest call has sent and awaits: a pull at `step`, or a load.
@@ -111,7 +114,7 @@ class ProgramOptimizerState {
   Step first_step_ ABSL_GUARDED_BY(mu_);
   bool sends_ ABSL_GUARDED_BY(mu_) = false;
   std::optional<Pending> pending_ ABSL_GUARDED_BY(mu_);
-  std::set<TableId> last_kept_ ABSL_GUARDED_BY(mu_);  // by a Keep that is the last one
+  std::map<TableId, Step> last_kept_ ABSL_GUARDED_BY(mu_);  // by a Keep that is the last one
 };
 
 }  // namespace capstan

@@ -25,6 +25,15 @@ std::optional<int> LayerOfFirst(const std::vector<v1::TableSpec>& tables, Claim 
 bool IsDense(const v1::TableSpec& table) { return !table.has_sparse(); }
 bool RepliesMean(const v1::TableSpec& table) { return table.replies_mean(); }
 
+std::set<int> LayersOf(const std::vector<v1::TableSpec>& tables, std::optional<int> first) {
+  std::set<int> layers;
+  if (first.has_value()) layers.insert(*first);
+  for (const v1::TableSpec& table : tables) {
+    if (table.replies_mean()) layers.insert(static_cast<int>(table.layer()));
+  }
+  return layers;
+}
+
 Payload PayloadOf(std::string bytes) {
   const auto owned = std::make_shared<std::string>(std::move(bytes));
   Payload payload{owned};
@@ -41,7 +50,8 @@ ProgramWorkerState::ProgramWorkerState(Clock* clock, ProgramSteps* steps,
       steps_(*steps),
       has_checkpoints_(has_checkpoints),
       layer_(LayerOfFirst(*tables, IsDense)),
-      layer_of_mean_(LayerOfFirst(*tables, RepliesMean)) {}
+      layers_(LayersOf(*tables, layer_)),
+      has_means_(absl::c_any_of(*tables, RepliesMean)) {}
 
 std::string ProgramWorkerState::Encode(const Pieces& pieces) {
   v1::ProgramState state;
@@ -105,10 +115,13 @@ absl::StatusOr<bool> ProgramWorkerState::AwaitDue(absl::Duration limit) {
     MutexLock lock(&mu_);
     asks_ = true;
     // The state of this step is taken already, or there is none.
-    if (at_push_.has_value() || (pieces_.empty() && !layer_of_mean_.has_value())) return false;
+    if (at_push_.has_value() || (pieces_.empty() && !has_means_)) return false;
   }
-  // All tables that reply the mean are cut before the same step.
-  for (const int layer : {*layer_, layer_of_mean_.value_or(*layer_)}) {
+  const auto is_pushed = [this](int layer) {
+    return steps_.IsPushed(static_cast<size_t>(layer));
+  };
+  if (has_means_ && absl::c_any_of(layers_, is_pushed)) return false;
+  for (const int layer : layers_) {
     const absl::Status waited =
         steps_.WaitIn(*store, deadline, "values are on their way",
                       [&](absl::Duration rest) { return store->WaitForLayerFor(layer, rest); });

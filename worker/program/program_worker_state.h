@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -67,7 +68,8 @@ class ProgramWorkerState {
   ProgramSteps& steps_;
   const bool has_checkpoints_;
   const std::optional<int> layer_;          // of the first dense table; none: there is none
-  const std::optional<int> layer_of_mean_;  // of the first table whose optimizer the program runs
+  const std::set<int> layers_;  // that, and those of tables whose optimizer the program runs
+  const bool has_means_;        // there are such tables
 
   std::atomic<bool> is_announcing_ = false;  // the servers are being told that there are pieces
 

@@ -47,7 +47,7 @@ absl::Status JobTables::TakeFirst(const v1::RegisterWorkerRequest& worker, uint6
     RETURN_IF_ERROR(
         CodecsOfTable(job_.codec(), table.name(), ElementCount(table), slice_bytes).status());
   }
-  RETURN_IF_ERROR(CheckMeanTables(job_, worker.tables()));
+  RETURN_IF_ERROR(CheckMeanTables(job_, worker.tables(), slice_bytes));
   RETURN_IF_ERROR(CheckTableOptimizers(job_, worker.tables()));
   RETURN_IF_ERROR(CheckJobOptimizerIsUsed(job_, worker.tables()));
   RETURN_IF_ERROR(CheckSparseTables(job_, worker.tables()));

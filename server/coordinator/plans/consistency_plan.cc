@@ -53,7 +53,7 @@ absl::StatusOr<v1::ConsistencySpec> Changed(const v1::ConsistencyPeriod& latest,
   RETURN_IF_ERROR(CheckTableStaleness(consistency, tables));
   v1::JobSpec job;
   *job.mutable_consistency() = consistency;
-  RETURN_IF_ERROR(CheckMeanTables(job, tables));
+  RETURN_IF_ERROR(CheckMeanTables(job, tables, /*slice_bytes=*/0));
   return consistency;
 }
 
