@@ -92,7 +92,7 @@ uint32_t OptimizerArrays(const Spec& spec) {
     case Spec::ADAMW:
       return spec.amsgrad() ? 3 : 2;
     case Spec::RMSPROP:
-      return 1 + (spec.centered() ? 1 : 0) + (spec.has_momentum() && spec.momentum() > 0 ? 1 : 0);
+      return 1 + (spec.centered() ? 1 : 0) + (HasMomentum(spec) ? 1 : 0);
     case Spec::SGD:
     case Spec::ROW_ADAGRAD:
     case Spec::FTRL:
@@ -100,6 +100,26 @@ uint32_t OptimizerArrays(const Spec& spec) {
       break;
   }
   return 0;
+}
+
+bool HasMomentum(const Spec& spec) {
+  switch (spec.type()) {
+    case Spec::MOMENTUM:
+    case Spec::NESTEROV:
+    case Spec::ADAM:
+    case Spec::ADAMW:
+    case Spec::LION:
+      return true;
+    case Spec::RMSPROP:
+      return spec.has_momentum() && spec.momentum() > 0;
+    case Spec::SGD:
+    case Spec::ADAGRAD:
+    case Spec::ROW_ADAGRAD:
+    case Spec::FTRL:
+    case Spec::TYPE_UNSPECIFIED:
+      break;
+  }
+  return false;
 }
 
 absl::Status CheckRowSettings(const Spec& spec) {

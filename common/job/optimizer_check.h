@@ -31,6 +31,8 @@ absl::Status CheckDenseOptimizer(const v1::OptimizerSpec& spec);
 // Number of arrays of state, each as long as the table, that the optimizer of a dense table keeps.
 // 0 also for an optimizer that no dense table has.
 uint32_t OptimizerArrays(const v1::OptimizerSpec& spec);
+// Whether the optimizer of a dense table has a momentum or a beta1, which a program may change.
+bool HasMomentum(const v1::OptimizerSpec& spec);
 // What all optimizers of sparse tables have in common.
 absl::Status CheckRowSettings(const v1::OptimizerSpec& spec);
 

@@ -80,13 +80,11 @@ void SliceState::LoadOptimizerState(uint32_t array, uint64_t steps, const Payloa
   optimizer_steps_ = steps;
 }
 
-SliceState::Update SliceState::BeginUpdate(uint64_t learning_rate_divisor,
-                                           std::optional<double> learning_rate) {
+SliceState::Update SliceState::BeginUpdate(uint64_t learning_rate_divisor, const Rates& rates) {
   ++version_;
   ++optimizer_steps_;
   Update update(optimizer_);
-  update.application_ = {static_cast<int64_t>(optimizer_steps_), learning_rate_divisor,
-                         learning_rate};
+  update.application_ = {static_cast<int64_t>(optimizer_steps_), learning_rate_divisor, rates};
   update.values_ = values_.BeginChange();
   for (SliceValues& state : optimizer_state_) {
     update.optimizer_state_.push_back(state.BeginChange());
