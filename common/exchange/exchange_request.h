@@ -12,6 +12,7 @@
 #include "common/base/ids.h"
 #include "common/codec/codec.h"
 #include "common/exchange/payload.h"
+#include "common/exchange/rates.h"
 #include "common/tensor/slicing.h"
 
 namespace capstan {
@@ -36,10 +37,9 @@ struct StepPush {
   std::optional<Gradient> gradient = std::nullopt;
   // Version of the values from which the gradient was computed. None: the newest version.
   std::optional<uint64_t> base_version = std::nullopt;
-  // Takes the place of the optimizer's learning rate. Under BSP that of the smallest worker id
-  // counts for the step; in a dense table, of the smallest one with a gradient. None: the
-  // optimizer's.
-  std::optional<double> learning_rate = std::nullopt;
+  // Under BSP those of the smallest worker id count for the step; in a dense table, of the smallest
+  // one with a gradient.
+  Rates rates = {};
 };
 
 // The other half: with what it goes on.

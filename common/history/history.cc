@@ -55,8 +55,11 @@ std::string Describe(const RecordedExchange& exchange, int64_t origin_ns) {
     absl::StrAppend(&text, exchange.is_empty_push ? "empty push" : "push", " of step ",
                     exchange.push_step->value());
   }
-  if (exchange.learning_rate.has_value()) {
-    absl::StrAppend(&text, " with learning rate ", *exchange.learning_rate);
+  if (exchange.rates.learning_rate.has_value()) {
+    absl::StrAppend(&text, " with learning rate ", *exchange.rates.learning_rate);
+  }
+  if (exchange.rates.momentum.has_value()) {
+    absl::StrAppend(&text, " with momentum ", *exchange.rates.momentum);
   }
   if (exchange.pull_step.has_value()) {
     absl::StrAppend(&text, text.empty() ? "" : ", ", "pull of step ", exchange.pull_step->value());
@@ -156,7 +159,8 @@ absl::Status HistoryAssembler::AddBegan(const v1::ExchangeBegan& began) {
   if (began.has_push()) exchange.push_step = Step(began.push_step());
   if (began.has_pull()) exchange.pull_step = Step(began.pull_step());
   if (began.has_base_version()) exchange.base_version = began.base_version();
-  if (began.has_learning_rate()) exchange.learning_rate = began.learning_rate();
+  if (began.has_learning_rate()) exchange.rates.learning_rate = began.learning_rate();
+  if (began.has_momentum()) exchange.rates.momentum = began.momentum();
   exchange.is_empty_push = began.is_empty_push();
   exchange.is_initial = began.is_initial();
   exchange.begin_ns = began.time_ns();

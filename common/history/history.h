@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/ids.h"
+#include "common/exchange/rates.h"
 #include "common/tensor/slicing.h"
 #include "proto/history.pb.h"
 
@@ -44,7 +45,7 @@ struct RecordedExchange {
   std::optional<Step> push_step;
   std::optional<Step> pull_step;
   std::optional<uint64_t> base_version;  // of the values behind the gradient
-  std::optional<double> learning_rate;   // of the push alone
+  Rates rates;                           // of the push alone
   bool is_empty_push = false;            // a push without a gradient
   bool is_initial = false;               // neither push nor pull: sends initial values
   int64_t begin_ns = 0;                  // when the worker asked

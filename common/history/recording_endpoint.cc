@@ -25,8 +25,10 @@ v1::HistoryRecord Began(uint64_t id, const ExchangeRequest& request, absl::Time 
     began.set_push_step(push->step.value());
     began.set_has_base_version(push->base_version.has_value());
     began.set_base_version(push->base_version.value_or(0));
-    began.set_has_learning_rate(push->learning_rate.has_value());
-    began.set_learning_rate(push->learning_rate.value_or(0));
+    began.set_has_learning_rate(push->rates.learning_rate.has_value());
+    began.set_learning_rate(push->rates.learning_rate.value_or(0));
+    began.set_has_momentum(push->rates.momentum.has_value());
+    began.set_momentum(push->rates.momentum.value_or(0));
     began.set_is_empty_push(!push->gradient.has_value());
   }
   if (const StepPull* const pull = PullOf(request); pull != nullptr) {

@@ -180,7 +180,7 @@ TEST_F(RecordingEndpointTest, WithoutChangesACopyLacksWhatItHasLackedBefore) {
 TEST_F(RecordingEndpointTest, WhatAPushCarriesIsWritten) {
   RecordingEndpoint endpoint(&recording_, std::make_unique<PatientEndpoint>(&open_));
   ExchangeRequest request;
-  request.purpose = DenseStep{StepPush{Step(3), std::nullopt, std::nullopt, 0.0}};
+  request.purpose = DenseStep{StepPush{Step(3), std::nullopt, std::nullopt, {0.0, 0.5}}};
   endpoint.Exchange(
       std::move(request), [] {}, [](const ExchangeReply&) {});
   ExchangeRequest initial;
@@ -191,9 +191,11 @@ TEST_F(RecordingEndpointTest, WhatAPushCarriesIsWritten) {
   ASSERT_EQ(records.size(), 2u);
   EXPECT_TRUE(records[0].began().has_learning_rate());
   EXPECT_EQ(records[0].began().learning_rate(), 0);
+  EXPECT_EQ(records[0].began().momentum(), 0.5);
   EXPECT_TRUE(records[0].began().is_empty_push());
   EXPECT_FALSE(records[0].began().is_initial());
   EXPECT_FALSE(records[1].began().has_learning_rate());
+  EXPECT_FALSE(records[1].began().has_momentum());
   EXPECT_TRUE(records[1].began().is_initial());
 }
 

@@ -99,7 +99,7 @@ std::vector<std::string> OptimizerArrayNames(const Spec& spec) {
     case Spec::RMSPROP:
       names = {"square_avg"};
       if (spec.centered()) names.push_back("grad_avg");
-      if (spec.has_momentum() && spec.momentum() > 0) names.push_back("momentum_buffer");
+      if (HasMomentum(spec)) names.push_back("momentum_buffer");
       return names;
     case Spec::SGD:
     case Spec::ROW_ADAGRAD:
@@ -112,6 +112,26 @@ std::vector<std::string> OptimizerArrayNames(const Spec& spec) {
 
 uint32_t OptimizerArrays(const Spec& spec) {
   return static_cast<uint32_t>(OptimizerArrayNames(spec).size());
+}
+
+bool HasMomentum(const Spec& spec) {
+  switch (spec.type()) {
+    case Spec::MOMENTUM:
+    case Spec::NESTEROV:
+    case Spec::ADAM:
+    case Spec::ADAMW:
+    case Spec::LION:
+      return true;
+    case Spec::RMSPROP:
+      return spec.has_momentum() && spec.momentum() > 0;
+    case Spec::SGD:
+    case Spec::ADAGRAD:
+    case Spec::ROW_ADAGRAD:
+    case Spec::FTRL:
+    case Spec::TYPE_UNSPECIFIED:
+      break;
+  }
+  return false;
 }
 
 absl::Status CheckRowSettings(const Spec& spec) {

@@ -36,6 +36,8 @@ absl::Status CheckDenseOptimizer(const v1::OptimizerSpec& spec);
 std::vector<std::string> OptimizerArrayNames(const v1::OptimizerSpec& spec);
 // The number of these arrays.
 uint32_t OptimizerArrays(const v1::OptimizerSpec& spec);
+// Whether the optimizer of a dense table has a momentum or a beta1, which a program may change.
+bool HasMomentum(const v1::OptimizerSpec& spec);
 // What all optimizers of sparse tables have in common.
 absl::Status CheckRowSettings(const v1::OptimizerSpec& spec);
 

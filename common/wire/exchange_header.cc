@@ -8,6 +8,7 @@
 #include "common/base/printable_text.h"
 #include "common/base/status_macros.h"
 #include "common/codec/codec.h"
+#include "common/exchange/rates.h"
 
 namespace capstan {
 namespace {
@@ -51,7 +52,9 @@ void FillHalves(const StepOf& step, v1::Step* message) {
     message->set_is_empty_push(!push.gradient.has_value());
     if (push.gradient.has_value()) SetCodec(push.gradient->codec, message);
     if (push.base_version.has_value()) message->set_base_version(*push.base_version);
-    if (push.learning_rate.has_value()) message->set_learning_rate(*push.learning_rate);
+    const Rates& rates = push.rates;
+    if (rates.learning_rate.has_value()) message->set_learning_rate(*rates.learning_rate);
+    if (rates.momentum.has_value()) message->set_momentum(*rates.momentum);
   }
   if (step.pull.has_value()) {
     message->set_pull_step(step.pull->step.value());
@@ -65,7 +68,8 @@ void ReadHalves(const v1::Step& message, StepOf* step) {
     push.step = Step(message.push_step());
     if (!message.is_empty_push()) push.gradient.emplace().codec = CodecTypeOf(message.codec());
     if (message.has_base_version()) push.base_version = message.base_version();
-    if (message.has_learning_rate()) push.learning_rate = message.learning_rate();
+    if (message.has_learning_rate()) push.rates.learning_rate = message.learning_rate();
+    if (message.has_momentum()) push.rates.momentum = message.momentum();
   }
   if (message.has_pull_step()) {
     step->pull = {Step(message.pull_step()), message.pulls_float32()};

@@ -75,8 +75,9 @@ TEST(ExchangeHeaderTest, ARequestComesBackAsItWent) {
   request.sender = {0x0123456789abcdef, WorkerId(3), Incarnation(77)};
   request.epoch = Epoch(2);
   request.slice = {TableId(5), SliceIndex(6)};
-  request.purpose = DenseStep{StepPush{Step(0), Gradient{Zeros(4), CodecType::kInt8}, 0, 0.0},
-                              StepPull{Step(1), true}, 300};
+  request.purpose =
+      DenseStep{StepPush{Step(0), Gradient{Zeros(4), CodecType::kInt8}, 0, {0.0, 0.0}},
+                StepPull{Step(1), true}, 300};
   std::string header;
   EncodeHeader(9, request, &header);
   RequestFrame frame;
@@ -94,7 +95,8 @@ TEST(ExchangeHeaderTest, ARequestComesBackAsItWent) {
   ASSERT_TRUE(step.push.has_value() && step.push->gradient.has_value() && step.pull.has_value());
   EXPECT_EQ(step.push->step, Step(0));
   EXPECT_EQ(step.push->base_version, 0u) << "version 0 is no absent one";
-  EXPECT_EQ(step.push->learning_rate, 0.0) << "a rate of 0 is no absent one";
+  EXPECT_EQ(step.push->rates.learning_rate, 0.0) << "a rate of 0 is no absent one";
+  EXPECT_EQ(step.push->rates.momentum, 0.0) << "a momentum of 0 is no absent one";
   EXPECT_EQ(step.push->gradient->codec, CodecType::kInt8);
   EXPECT_EQ(BytesIn(step.push->gradient->bytes), std::vector<uint8_t>({0, 1, 2, 3}));
   EXPECT_EQ(step.pull->step, Step(1));
@@ -230,8 +232,10 @@ TEST(ExchangeHeaderTest, BytesOfEachPurposeAreGoldenAndComeBack) {
   const std::pair<ExchangeRequest, std::string> expected[] = {
       {RequestFor(DenseStep()), std::string("\x42\x00", 2)},
       {RequestFor(DenseStep{StepPush{Step(1)}}), "\x42\x04\x08\x01\x20\x01"},
-      {RequestFor(DenseStep{StepPush{Step(1), Gradient(), 5, 0.5}}),
+      {RequestFor(DenseStep{StepPush{Step(1), Gradient(), 5, {0.5}}}),
        std::string("\x42\x0d\x08\x01\x28\x05\x31\0\0\0\0\0\0\xe0\x3f", 15)},
+      {RequestFor(DenseStep{StepPush{Step(1), Gradient(), std::nullopt, {std::nullopt, 0.5}}}),
+       std::string("\x42\x0b\x08\x01\x49\0\0\0\0\0\0\xe0\x3f", 13)},
       {RequestFor(DenseStep{std::nullopt, StepPull{Step(1), true}, 300}),
        "\x42\x07\x10\x01\x38\x01\x40\xac\x02"},
       {RequestFor(RowStep{std::nullopt, StepPull{Step(1)}, KeyList(), KeyList{5, 9}}),

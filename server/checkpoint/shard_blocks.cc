@@ -17,6 +17,7 @@
 #include "common/base/status_macros.h"
 #include "common/exchange/exchange_request.h"
 #include "common/exchange/payload.h"
+#include "common/job/optimizer_check.h"
 #include "common/routing/table_check.h"
 
 namespace capstan {
@@ -27,9 +28,11 @@ constexpr uint32_t kSliceKind = 2;
 constexpr uint32_t kSparseSliceKind = 3;
 constexpr uint32_t kProgramsKind = 4;
 constexpr uint32_t kVersion = 2;
-// With the number of updates that the optimizer has counted. Written only where that is not the
-// version of the values: earlier versions of Capstan read the others.
+// Earlier versions of Capstan read kVersion. So these are written only where they are needed, for
+// dense slices: with the number of updates that the optimizer has counted, where that is not the
+// version of the values; and with this number and the momenta of kept pushes, where one has some.
 constexpr uint32_t kVersionWithSteps = 3;
+constexpr uint32_t kVersionWithMomenta = 4;
 constexpr size_t kPrefixBytes = 16;
 constexpr size_t kHashBytes = 8;
 // Most arrays that an optimizer keeps for one slice.
@@ -87,17 +90,30 @@ std::string ShardContents(const ShardSnapshot& snapshot) {
   return contents;
 }
 
-// Only a dense slice has an optimizer that counts.
-bool HasSteps(const SliceSnapshot& slice) {
-  return slice.rows == nullptr && slice.optimizer_steps != slice.version;
+bool HasMomenta(const SliceSnapshot& slice) {
+  return std::any_of(slice.kept.begin(), slice.kept.end(), [](const SliceSnapshot::KeptPush& push) {
+    return push.rates.momentum.has_value();
+  });
+}
+
+uint32_t VersionOf(const SliceSnapshot& slice) {
+  if (slice.rows != nullptr) return kVersion;
+  if (HasMomenta(slice)) return kVersionWithMomenta;
+  return slice.optimizer_steps == slice.version ? kVersion : kVersionWithSteps;
+}
+
+void AppendOptional(std::optional<double> number, std::string* bytes) {
+  AppendLittleEndian(uint8_t{number.has_value()}, bytes);
+  AppendDouble(number.value_or(0), bytes);
 }
 
 std::string SliceContents(const SliceSnapshot& slice) {
+  const uint32_t version = VersionOf(slice);
   std::string contents;
   AppendLittleEndian(slice.key.table.value(), &contents);
   AppendLittleEndian(slice.key.slice.value(), &contents);
   AppendLittleEndian(slice.version, &contents);
-  if (HasSteps(slice)) AppendLittleEndian(slice.optimizer_steps, &contents);
+  if (version >= kVersionWithSteps) AppendLittleEndian(slice.optimizer_steps, &contents);
   AppendStep(slice.min_step, &contents);
   AppendStep(slice.largest_step, &contents);
   AppendCount(slice.optimizer_state.size(), &contents);
@@ -119,8 +135,8 @@ std::string SliceContents(const SliceSnapshot& slice) {
     AppendLittleEndian(push.worker.value(), &contents);
     AppendLittleEndian(uint8_t{push.base_version.has_value()}, &contents);
     AppendLittleEndian(push.base_version.value_or(0), &contents);
-    AppendLittleEndian(uint8_t{push.learning_rate.has_value()}, &contents);
-    AppendDouble(push.learning_rate.value_or(0), &contents);
+    AppendOptional(push.rates.learning_rate, &contents);
+    if (version >= kVersionWithMomenta) AppendOptional(push.rates.momentum, &contents);
     AppendLittleEndian(uint8_t{push.is_empty}, &contents);
   }
   AppendCount(slice.own_arrays, &contents);
@@ -178,14 +194,14 @@ class Reader {
     if (flag > 1) is_whole_ = false;
     return flag == 1;
   }
-  // A learning rate is finite, and 0 or more.
-  double TakeLearningRate() {
+  // A learning rate or a momentum, if there is one: finite, and 0 or more.
+  std::optional<double> TakeRate() {
+    const bool is_there = TakeFlag();
     const auto bits = Take<uint64_t>();
     double rate = 0;
     std::memcpy(&rate, &bits, sizeof(rate));
-    if (std::isfinite(rate) && rate >= 0) return rate;
-    is_whole_ = false;
-    return 0;
+    if (!std::isfinite(rate) || rate < 0) is_whole_ = false;
+    return is_there && is_whole_ ? std::optional<double>(rate) : std::nullopt;
   }
   ConsistencyMode TakeMode() {
     const auto number = Take<uint8_t>();
@@ -243,8 +259,9 @@ void ReadShard(Reader& reader, ShardSnapshot& snapshot) {
   }
 }
 
-void ReadKeptPushes(Reader& reader, SliceSnapshot& slice) {
-  const uint32_t kept = reader.TakeCount(/*least_bytes=*/31);
+void ReadKeptPushes(Reader& reader, uint32_t version, SliceSnapshot& slice) {
+  const bool has_momenta = version >= kVersionWithMomenta;
+  const uint32_t kept = reader.TakeCount(/*least_bytes=*/has_momenta ? 40 : 31);
   for (uint32_t i = 0; i < kept; ++i) {
     SliceSnapshot::KeptPush& push = slice.kept.emplace_back();
     push.step = reader.TakeStep();
@@ -252,9 +269,9 @@ void ReadKeptPushes(Reader& reader, SliceSnapshot& slice) {
     const bool has_base_version = reader.TakeFlag();
     const auto base_version = reader.Take<uint64_t>();
     if (has_base_version) push.base_version = base_version;
-    const bool has_learning_rate = reader.TakeFlag();
-    const double learning_rate = reader.TakeLearningRate();
-    if (has_learning_rate) push.learning_rate = learning_rate;
+    push.rates.learning_rate = reader.TakeRate();
+    if (has_momenta) push.rates.momentum = reader.TakeRate();
+    if (!CheckFraction("momentum", push.rates.momentum.value_or(0)).ok()) reader.Refuse();
     push.is_empty = reader.TakeFlag();
   }
 }
@@ -271,13 +288,11 @@ void ReadOwnStates(Reader& reader, SliceSnapshot& slice) {
   }
 }
 
-// `has_steps`: the block has the optimizer's count.
-void ReadSlice(Reader& reader, bool has_steps, SliceSnapshot& slice) {
+void ReadSlice(Reader& reader, uint32_t version, SliceSnapshot& slice) {
   slice.key.table = TableId(reader.Take<uint32_t>());
   slice.key.slice = SliceIndex(reader.Take<uint32_t>());
   slice.version = reader.Take<uint64_t>();
-  slice.optimizer_steps = has_steps ? reader.Take<uint64_t>() : slice.version;
-  if (has_steps && slice.optimizer_steps == slice.version) reader.Refuse();
+  slice.optimizer_steps = version >= kVersionWithSteps ? reader.Take<uint64_t>() : slice.version;
   if (std::max(slice.version, slice.optimizer_steps) > kMostUpdates) reader.Refuse();
   slice.min_step = reader.TakeStep();
   slice.largest_step = reader.TakeStep();
@@ -296,12 +311,12 @@ void ReadSlice(Reader& reader, bool has_steps, SliceSnapshot& slice) {
     worker.completed = reader.TakeStep();
     worker.is_live = reader.TakeFlag();
   }
-  ReadKeptPushes(reader, slice);
+  ReadKeptPushes(reader, version, slice);
   ReadOwnStates(reader, slice);
 }
 
 void ReadSparseSlice(Reader& reader, SliceSnapshot& slice) {
-  ReadSlice(reader, /*has_steps=*/false, slice);
+  ReadSlice(reader, kVersion, slice);
   auto rows = std::make_shared<SparseRowsSnapshot>();
   rows->dim = reader.TakeNumber(kMostRowDim);
   rows->state_floats = reader.TakeNumber(kMostRowState);
@@ -312,8 +327,9 @@ void ReadSparseSlice(Reader& reader, SliceSnapshot& slice) {
   slice.rows = std::move(rows);
 }
 
-void ReadDenseSlice(Reader& reader, bool has_steps, SliceSnapshot& slice) {
-  ReadSlice(reader, has_steps, slice);
+void ReadDenseSlice(Reader& reader, uint32_t version, SliceSnapshot& slice) {
+  ReadSlice(reader, version, slice);
+  if (VersionOf(slice) != version) reader.Refuse();  // what it is there for is not there
   if (reader.is_at_end()) return;
   SliceSnapshot::WorkerCopy copy;
   copy.version = reader.Take<uint64_t>();
@@ -338,7 +354,7 @@ void ReadPrograms(Reader& reader, SliceSnapshot& slice) {
 
 struct Block {
   uint32_t kind = 0;
-  bool has_steps = false;
+  uint32_t version = 0;
   absl::string_view contents;
 };
 
@@ -347,7 +363,7 @@ absl::StatusOr<Block> TakeBlock(size_t number, absl::string_view& bytes) {
   Reader prefix(bytes);
   Block block;
   block.kind = prefix.Take<uint32_t>();
-  const auto version = prefix.Take<uint32_t>();
+  block.version = prefix.Take<uint32_t>();
   const auto length = prefix.Take<uint64_t>();
   if (!prefix.is_whole() || bytes.size() < kPrefixBytes + kHashBytes ||
       length > bytes.size() - kPrefixBytes - kHashBytes) {
@@ -360,11 +376,11 @@ absl::StatusOr<Block> TakeBlock(size_t number, absl::string_view& bytes) {
     return absl::DataLossError(
         absl::StrCat("block ", number, " of a shard: its bytes do not have its checksum"));
   }
-  block.has_steps = block.kind == kSliceKind && version == kVersionWithSteps;
-  if (version != kVersion && !block.has_steps) {
+  const uint32_t latest = block.kind == kSliceKind ? kVersionWithMomenta : kVersion;
+  if (block.version < kVersion || block.version > latest) {
     return absl::InvalidArgumentError(
-        absl::StrCat("block ", number, " of a shard: expected format ", kVersion, ", got ", version,
-                     "; use the version of Capstan that wrote it"));
+        absl::StrCat("block ", number, " of a shard: expected format ", latest, ", got ",
+                     block.version, "; use the version of Capstan that wrote it"));
   }
   block.contents = hashed.substr(kPrefixBytes);
   bytes.remove_prefix(hashed.size() + kHashBytes);
@@ -382,8 +398,8 @@ std::string EncodeShardBlocks(const ShardSnapshot& snapshot) {
   std::string bytes;
   AppendBlock(kShardKind, kVersion, ShardContents(snapshot), &bytes);
   for (const SliceSnapshot& slice : snapshot.slices) {
-    AppendBlock(slice.rows == nullptr ? kSliceKind : kSparseSliceKind,
-                HasSteps(slice) ? kVersionWithSteps : kVersion, SliceContents(slice), &bytes);
+    AppendBlock(slice.rows == nullptr ? kSliceKind : kSparseSliceKind, VersionOf(slice),
+                SliceContents(slice), &bytes);
     if (slice.programs.empty()) continue;
     AppendBlock(kProgramsKind, kVersion, ProgramContents(slice), &bytes);
   }
@@ -406,7 +422,7 @@ absl::StatusOr<ShardSnapshot> DecodeShardBlocks(absl::string_view bytes) {
     } else if (is_programs) {
       ReadPrograms(reader, snapshot.slices.back());
     } else if (block.kind == kSliceKind) {
-      ReadDenseSlice(reader, block.has_steps, snapshot.slices.emplace_back());
+      ReadDenseSlice(reader, block.version, snapshot.slices.emplace_back());
     } else {
       ReadSparseSlice(reader, snapshot.slices.emplace_back());
     }

@@ -33,10 +33,9 @@ ShardSnapshot Example() {
   slice.optimizer_state.resize(2);
   slice.schedule = {{Step(0), ConsistencyMode::kSsp, 4}, {Step(9), ConsistencyMode::kBsp}};
   slice.workers = {{WorkerId(0), Step(4), false}, {WorkerId(1), Step(5), true}};
+  slice.kept.push_back({Step(5), WorkerId(1), 11, /*rates=*/{0.5}, false, Payload(), nullptr});
   slice.kept.push_back(
-      {Step(5), WorkerId(1), 11, /*learning_rate=*/0.5, false, Payload(), nullptr});
-  slice.kept.push_back(
-      {Step(6), WorkerId(0), std::nullopt, std::nullopt, /*is_empty=*/true, Payload(), nullptr});
+      {Step(6), WorkerId(0), std::nullopt, /*rates=*/{}, /*is_empty=*/true, Payload(), nullptr});
   slice.own_arrays = 4;
   slice.own = {{WorkerId(0), Payload()}, {WorkerId(1), Payload()}};
   return shard;
@@ -169,13 +168,40 @@ TEST(ShardBlocksTest, DecodesWhatItEncodes) {
   EXPECT_EQ(slice.kept[0].base_version, 11);
   EXPECT_EQ(slice.kept[1].base_version, std::nullopt);
   EXPECT_EQ(slice.kept[1].step, Step(6));
-  EXPECT_EQ(slice.kept[0].learning_rate, 0.5);
-  EXPECT_EQ(slice.kept[1].learning_rate, std::nullopt);
+  EXPECT_EQ(slice.kept[0].rates.learning_rate, 0.5);
+  EXPECT_EQ(slice.kept[1].rates.learning_rate, std::nullopt);
   EXPECT_FALSE(slice.kept[0].is_empty);
   EXPECT_TRUE(slice.kept[1].is_empty);
   EXPECT_EQ(slice.own_arrays, 4u);
   ASSERT_EQ(slice.own.size(), 2u);
   EXPECT_EQ(slice.own[1].worker, WorkerId(1));
+}
+
+// A format of its own, which older versions of Capstan refuse: they would lose the momentum.
+TEST(ShardBlocksTest, MomentaOfKeptPushesAreGoldenAndComeBack) {
+  ShardSnapshot shard = Example();
+  shard.slices[0].own_arrays = 0;
+  shard.slices[0].own.clear();
+  const std::string without = EncodeShardBlocks(shard);
+  shard.slices[0].kept[1].rates.momentum = 0.75;
+  const std::string with = EncodeShardBlocks(shard);
+  const size_t slice = Block(1, 2, std::string(29, 'x')).size();
+  const std::string before = without.substr(slice + 16, without.size() - slice - 24);
+  const std::string none(9, '\0');
+  // The optimizer's steps come behind the version, and each momentum before is_empty.
+  const size_t second = before.size() - 9, first = second - 31;
+  const auto block = [&](const std::string& momentum_of_second) {
+    return Block(2, 4,
+                 before.substr(0, 16) + before.substr(8, 8) + before.substr(16, first - 16) + none +
+                     before.substr(first, 31) + momentum_of_second + before.substr(second));
+  };
+  EXPECT_EQ(with.substr(slice), block(std::string("\x01\0\0\0\0\0\0\xe8\x3f", 9)));
+  const auto decoded = DecodeShardBlocks(with);
+  ASSERT_TRUE(decoded.ok());
+  EXPECT_EQ(decoded->slices[0].kept[1].rates.momentum, 0.75);
+  EXPECT_EQ(EncodeShardBlocks(*decoded), with);
+  EXPECT_TRUE(
+      absl::IsInvalidArgument(DecodeShardBlocks(with.substr(0, slice) + block(none)).status()));
 }
 
 // A slice of a sparse table has a kind of its own, so that an older version refuses it.
@@ -351,8 +377,13 @@ TEST(ShardBlocksTest, WhatContradictsItselfIsRefused) {
   expect(EncodeShardBlocks(steps), "contents as long as");
   ShardSnapshot rate = Example();
   for (const double impossible : {-0.5, HUGE_VAL, std::nan("")}) {
-    rate.slices[0].kept[0].learning_rate = impossible;
+    rate.slices[0].kept[0].rates.learning_rate = impossible;
     expect(EncodeShardBlocks(rate), "contents as long as");
+  }
+  for (const double impossible : {-0.5, 1.0, HUGE_VAL, std::nan("")}) {
+    ShardSnapshot momentum = Example();
+    momentum.slices[0].kept[0].rates.momentum = impossible;
+    expect(EncodeShardBlocks(momentum), "contents as long as");
   }
   ShardSnapshot own = Example();
   own.slices[0].own_arrays = 6;  // 4 of an engine, a residual and a momentum

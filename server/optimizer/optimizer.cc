@@ -18,8 +18,16 @@ using Spec = v1::OptimizerSpec;
 // The rules of one application:
 
 double RateOf(const Spec& spec, const Application& application) {
-  return application.learning_rate.value_or(spec.learning_rate()) /
+  return application.rates.learning_rate.value_or(spec.learning_rate()) /
          static_cast<double>(application.learning_rate_divisor);
+}
+
+double MomentumOf(const Spec& spec, const Application& application) {
+  return application.rates.momentum.value_or(spec.momentum());
+}
+
+double Beta1Of(const Spec& spec, const Application& application) {
+  return application.rates.momentum.value_or(spec.beta1());
 }
 
 float SignOf(const Spec& spec) { return spec.maximize() ? -1.0f : 1.0f; }
@@ -36,7 +44,7 @@ template <typename Rule>  // of momentum or Nesterov
 Rule MakeWithMomentum(const Spec& spec, const Application& application) {
   Rule rule;
   rule.learning_rate = static_cast<float>(RateOf(spec, application));
-  rule.momentum = static_cast<float>(spec.momentum());
+  rule.momentum = static_cast<float>(MomentumOf(spec, application));
   rule.weight_decay = static_cast<float>(spec.weight_decay());
   rule.sign = SignOf(spec);
   return rule;
@@ -60,11 +68,12 @@ AdagradRule MakeAdagrad(const Spec& spec, const Application& application) {
 Moments MakeMoments(const Spec& spec, const Application& application) {
   CHECK_GE(application.number, 1);
   const double t = static_cast<double>(application.number);
+  const double beta1 = Beta1Of(spec, application);
   Moments moments;
-  moments.step = static_cast<float>(RateOf(spec, application) / (1 - std::pow(spec.beta1(), t)));
+  moments.step = static_cast<float>(RateOf(spec, application) / (1 - std::pow(beta1, t)));
   moments.root_scale = static_cast<float>(1 / std::sqrt(1 - std::pow(spec.beta2(), t)));
-  moments.keep_first = static_cast<float>(spec.beta1());
-  moments.add_first = static_cast<float>(1 - spec.beta1());
+  moments.keep_first = static_cast<float>(beta1);
+  moments.add_first = static_cast<float>(1 - beta1);
   moments.keep_second = static_cast<float>(spec.beta2());
   moments.add_second = static_cast<float>(1 - spec.beta2());
   moments.epsilon = static_cast<float>(spec.epsilon());
@@ -90,7 +99,7 @@ RmspropRule<kIsCentered, kHasMomentum> MakeRmsprop(const Spec& spec,
   rule.learning_rate = static_cast<float>(RateOf(spec, application));
   rule.keep = static_cast<float>(spec.alpha());
   rule.add = static_cast<float>(1 - spec.alpha());
-  rule.momentum = static_cast<float>(spec.momentum());
+  rule.momentum = static_cast<float>(MomentumOf(spec, application));
   rule.epsilon = static_cast<float>(spec.epsilon());
   rule.weight_decay = static_cast<float>(spec.weight_decay());
   rule.sign = SignOf(spec);
@@ -102,8 +111,8 @@ double LionBeta2(const Spec& spec) { return spec.has_beta2() ? spec.beta2() : kL
 LionRule MakeLion(const Spec& spec, const Application& application) {
   LionRule rule;
   rule.learning_rate = static_cast<float>(RateOf(spec, application));
-  rule.mix = static_cast<float>(spec.beta1());
-  rule.mix_add = static_cast<float>(1 - spec.beta1());
+  rule.mix = static_cast<float>(Beta1Of(spec, application));
+  rule.mix_add = static_cast<float>(1 - Beta1Of(spec, application));
   rule.keep = static_cast<float>(LionBeta2(spec));
   rule.add = static_cast<float>(1 - LionBeta2(spec));
   rule.decay = static_cast<float>(RateOf(spec, application) * spec.weight_decay());
@@ -120,6 +129,7 @@ class RuleOptimizer : public Optimizer {
   RuleOptimizer(const Spec& spec, MakeRule make_rule) : spec_(spec), make_rule_(make_rule) {}
 
   int state_count() const override { return Rule::kStateCount; }
+  bool has_momentum() const override { return HasMomentum(spec_); }
 
   void Apply(absl::Span<const float> gradient, const Application& application,
              absl::Span<float> values, absl::Span<const absl::Span<float>> state) const override {
@@ -149,7 +159,7 @@ std::unique_ptr<Optimizer> Make(const Spec& spec,
 }
 
 std::unique_ptr<Optimizer> MakeRmspropOptimizer(const Spec& spec) {
-  if (spec.has_momentum() && spec.momentum() > 0) {
+  if (HasMomentum(spec)) {
     return spec.centered() ? Make(spec, MakeRmsprop<true, true>)
                            : Make(spec, MakeRmsprop<false, true>);
   }

@@ -3,10 +3,10 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "common/exchange/rates.h"
 #include "proto/job.pb.h"
 
 namespace capstan {
@@ -16,8 +16,7 @@ struct Application {
   int64_t number = 1;  // counts the applications to this slice, this one included, from 1
   // The learning rate of this application is divided by it; at least 1.
   uint64_t learning_rate_divisor = 1;
-  // Takes the place of the optimizer's learning rate; finite, 0 or more. None: the optimizer's.
-  std::optional<double> learning_rate = std::nullopt;
+  Rates rates = {};
 };
 
 // Turns a gradient into an update of the values. Works element by element: the result does not
@@ -28,6 +27,9 @@ class Optimizer {
 
   // The number of arrays of state for a slice. Each is as long as the slice and zero at first.
   virtual int state_count() const = 0;
+
+  // Whether Rates::momentum is one of its own. Otherwise it is ignored.
+  virtual bool has_momentum() const { return false; }
 
   // Applies `gradient` to `values` and `state` (state_count() arrays) in place. All have one length
   // and none overlaps another.

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -143,7 +144,7 @@ TEST_P(OptimizerConformanceTest, ALearningRateOfAnApplicationIsThatOfAJobWithIt)
   for (int64_t application = 1; application <= 5; ++application) {
     const std::vector<float> gradient = NormalVector(size, random);
     const uint64_t divisor = static_cast<uint64_t>(application);
-    replaced->Apply(gradient, {application, divisor, /*learning_rate=*/0.125},
+    replaced->Apply(gradient, {application, divisor, {/*learning_rate=*/0.125}},
                     values.Values(0, size), values.State(0, size));
     smaller->Apply(gradient, {application, divisor}, expected.Values(0, size),
                    expected.State(0, size));
@@ -152,13 +153,44 @@ TEST_P(OptimizerConformanceTest, ALearningRateOfAnApplicationIsThatOfAJobWithIt)
   EXPECT_TRUE(HasSameBits(values.values, expected.values));
 }
 
+// Under Adam the bias correction has it, too.
+TEST_P(OptimizerConformanceTest, AMomentumOfAnApplicationIsThatOfAJobWithIt) {
+  const size_t size = 100;
+  Spec spec;
+  spec.set_type(static_cast<Spec::Type>(GetParam()));
+  spec.set_weight_decay(0.01);
+  spec.set_momentum(0.5);
+  spec.set_beta1(0.5);
+  const auto replaced = MakeOptimizer(spec).value();
+  Random random(/*seed=*/8);
+  Parameters values = MakeParameters(*replaced, NormalVector(size, random));
+  Parameters expected = values;
+
+  for (int64_t application = 1; application <= 5; ++application) {
+    const std::vector<float> gradient = NormalVector(size, random);
+    const double momentum = 0.9 - 0.15 * static_cast<double>(application);
+    replaced->Apply(gradient, {application, 1, {std::nullopt, momentum}}, values.Values(0, size),
+                    values.State(0, size));
+    spec.set_momentum(momentum);
+    spec.set_beta1(momentum);
+    ApplyPart(*MakeOptimizer(spec).value(), gradient, application, /*offset=*/0, size, expected);
+  }
+
+  EXPECT_TRUE(HasSameBits(values.values, expected.values));
+  for (int i = 0; i < replaced->state_count(); ++i) {
+    EXPECT_TRUE(HasSameBits(values.state[i], expected.state[i])) << "state " << i;
+  }
+  const bool has_none = GetParam() == Spec::SGD || GetParam() == Spec::ADAGRAD;
+  EXPECT_EQ(replaced->has_momentum(), !has_none);
+}
+
 TEST_P(OptimizerConformanceTest, ALearningRateOfZeroKeepsTheValues) {
   const auto optimizer = Make(/*weight_decay=*/0.01);
   Random random(/*seed=*/7);
   const std::vector<float> before = NormalVector(40, random);
   Parameters parameters = MakeParameters(*optimizer, before);
-  optimizer->Apply(NormalVector(40, random), {1, 1, /*learning_rate=*/0}, parameters.Values(0, 40),
-                   parameters.State(0, 40));
+  optimizer->Apply(NormalVector(40, random), {1, 1, {/*learning_rate=*/0}},
+                   parameters.Values(0, 40), parameters.State(0, 40));
   EXPECT_EQ(parameters.values, before);
 }
 

@@ -7,6 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/ids.h"
 #include "common/base/status_macros.h"
+#include "common/exchange/rates.h"
+#include "common/job/optimizer_check.h"
 
 namespace capstan {
 namespace {
@@ -29,6 +31,15 @@ absl::Status CheckRows(const RowStep& step) {
   return absl::OkStatus();
 }
 
+absl::Status CheckRates(const Rates& rates) {
+  const double rate = rates.learning_rate.value_or(0);
+  if (rate >= 0 && rate <= std::numeric_limits<float>::max()) {
+    return CheckFraction("momentum", rates.momentum.value_or(0));
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("expected a finite learning rate of 0 or more, got ", rate));
+}
+
 }  // namespace
 
 absl::Status CheckStep(const ExchangeRequest& request) {
@@ -41,10 +52,7 @@ absl::Status CheckStep(const ExchangeRequest& request) {
   if ((push != nullptr && push->step < Step(0)) || (pull != nullptr && pull->step < Step(0))) {
     return absl::InvalidArgumentError("expected steps from 0, got a negative one");
   }
-  const double rate = push == nullptr ? 0 : push->learning_rate.value_or(0);
-  if (rate >= 0 && rate <= std::numeric_limits<float>::max()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("expected a finite learning rate of 0 or more, got ", rate));
+  return push == nullptr ? absl::OkStatus() : CheckRates(push->rates);
 }
 
 }  // namespace capstan

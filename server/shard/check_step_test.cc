@@ -43,12 +43,25 @@ TEST(CheckStepTest, ALearningRateIsFiniteAndNotNegative) {
   DenseStep step;
   step.push = StepPush{Step(3)};
   for (const double rate : {0.0, 0.5, 3e38}) {
-    step.push->learning_rate = rate;
+    step.push->rates.learning_rate = rate;
     EXPECT_TRUE(CheckStep(Dense(step)).ok()) << rate;
   }
   for (const double rate : {-1e-9, 4e38, double{INFINITY}, std::nan("")}) {
-    step.push->learning_rate = rate;
+    step.push->rates.learning_rate = rate;
     EXPECT_TRUE(IsRefused(Dense(step))) << rate;
+  }
+}
+
+TEST(CheckStepTest, AMomentumIsBelowOneAndNotNegative) {
+  DenseStep step;
+  step.push = StepPush{Step(3)};
+  for (const double momentum : {0.0, 0.95, 0.9999999}) {
+    step.push->rates.momentum = momentum;
+    EXPECT_TRUE(CheckStep(Dense(step)).ok()) << momentum;
+  }
+  for (const double momentum : {-1e-9, 1 - 1e-9, 1.0, double{INFINITY}, std::nan("")}) {
+    step.push->rates.momentum = momentum;
+    EXPECT_TRUE(IsRefused(Dense(step))) << momentum;
   }
 }
 

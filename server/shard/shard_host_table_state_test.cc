@@ -93,7 +93,8 @@ ExchangeReply PullArray(ShardHost& host, uint32_t array) {
 std::vector<float> ValuesOf(ShardHost& host) {
   std::vector<float> all;
   const absl::Status status =
-      host.ReadValues([&all](TableId, uint64_t, absl::Span<const float> values) {
+      host.ReadSlices([&all](uint64_t, const SliceSnapshot& slice) {
+        const std::vector<float> values = Floats(slice.values);
         all.insert(all.end(), values.begin(), values.end());
         return absl::OkStatus();
       });

@@ -264,8 +264,13 @@ TEST(ShardHostTest, RefusesWhatDoesNotFit) {
   for (const double rate : {-1.0, 1e300, HUGE_VAL, std::nan("")}) {
     expect(Code::kInvalidArgument,
            "slice 0 of table w: expected a finite learning rate of 0 or more",
-           [rate](ExchangeRequest& r) { DenseStepOf(r).push->learning_rate = rate; });
+           [rate](ExchangeRequest& r) { DenseStepOf(r).push->rates.learning_rate = rate; });
   }
+  expect(Code::kInvalidArgument, "slice 0 of table w: optimizer.momentum: expected a number",
+         [](ExchangeRequest& r) { DenseStepOf(r).push->rates.momentum = 1; });
+  expect(Code::kInvalidArgument,
+         "slice 0 of table w: expected no momentum, because the table's optimizer has none",
+         [](ExchangeRequest& r) { DenseStepOf(r).push->rates.momentum = 0.5; });
   expect(Code::kInvalidArgument,
          "initial values, but those of this table do not come from worker 0",
          [](ExchangeRequest& r) { r.purpose = InitialValues(); });

@@ -47,6 +47,11 @@ absl::Status DenseSlice::ReadDense(WorkerId worker, DenseStep&& step, CheckedSte
   }
   if (!step.push.has_value()) return absl::OkStatus();
   StepPush& push = *step.push;
+  if (push.rates.momentum.has_value() && !state_.optimizer_has_momentum()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name(), ": expected no momentum, because the table's optimizer has none, got ",
+                     *push.rates.momentum));
+  }
   read->push = HeadOf(push);
   if (!push.gradient.has_value() || IsAgain(worker, push)) return absl::OkStatus();
   const Codec& codec = codecs_.PushOf(push.step, push.gradient->codec);
@@ -58,18 +63,17 @@ absl::Status DenseSlice::ReadDense(WorkerId worker, DenseStep&& step, CheckedSte
 }
 
 void DenseSlice::Apply(const CheckedPush& push, uint64_t learning_rate_divisor) {
-  const SliceState::Update update = state_.BeginUpdate(learning_rate_divisor, push.learning_rate);
+  const SliceState::Update update = state_.BeginUpdate(learning_rate_divisor, push.rates);
   push.gradient->ForEachBlock(
       [&update](size_t offset, absl::Span<const float> block) { update.Apply(offset, block); });
 }
 
 void DenseSlice::ApplyMean(Step /*step*/, PushesOfStep pushes) {
-  // The learning rate is that of the first one with a gradient.
+  // The rates are those of the first one with a gradient.
   const CheckedPush& first =
       **std::find_if(pushes.begin(), pushes.end(),
                      [](const CheckedPush* push) { return push->gradient.has_value(); });
-  const SliceState::Update update =
-      state_.BeginUpdate(/*learning_rate_divisor=*/1, first.learning_rate);
+  const SliceState::Update update = state_.BeginUpdate(/*learning_rate_divisor=*/1, first.rates);
   ForEachBlockOfMean(pushes, state_.size(), [&update](size_t offset, absl::Span<const float> mean) {
     update.Apply(offset, mean);
   });

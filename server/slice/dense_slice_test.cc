@@ -44,9 +44,9 @@ class Reference {
   explicit Reference(const Optimizer& optimizer) : optimizer_(optimizer) {}
 
   void Apply(const std::vector<float>& gradient, uint64_t learning_rate_divisor = 1,
-             std::optional<double> learning_rate = std::nullopt) {
-    optimizer_.Apply(gradient, {++version_, learning_rate_divisor, learning_rate},
-                     absl::MakeSpan(values_), {absl::MakeSpan(first_), absl::MakeSpan(second_)});
+             const Rates& rates = {}) {
+    optimizer_.Apply(gradient, {++version_, learning_rate_divisor, rates}, absl::MakeSpan(values_),
+                     {absl::MakeSpan(first_), absl::MakeSpan(second_)});
   }
   void ResetValues() { values_.assign(kSize, 0); }
   const std::vector<float>& values() const { return values_; }
@@ -80,9 +80,9 @@ class DenseSliceTest : public testing::Test {
   // Pushes a gradient of the worker's latest values, pulls, and keeps the due replies. No elements:
   // an empty push.
   void PushPull(Slice& slice, int worker, Step step, const std::vector<float>& gradient,
-                std::optional<double> learning_rate = std::nullopt) {
+                const Rates& rates = {}) {
     const auto owned = std::make_shared<std::vector<float>>(gradient);
-    StepPush push = {step, std::nullopt, pulled_version_[worker], learning_rate};
+    StepPush push = {step, std::nullopt, pulled_version_[worker], rates};
     if (!gradient.empty()) push.gradient = {Payload(absl::MakeConstSpan(*owned), owned)};
     ExchangeRequest request;
     request.sender.worker = WorkerId(worker);
@@ -220,22 +220,21 @@ TEST_F(DenseSliceTest, ANonFiniteElementAnywhereLeavesEverythingAsItWas) {
   EXPECT_EQ(ValuesOf(replies_.back()), reference.values());
 }
 
-TEST_F(DenseSliceTest, TheLearningRateOfAPushTakesThePlaceOfTheOptimizersAndIsDivided) {
+TEST_F(DenseSliceTest, RatesOfAPushTakeThePlaceOfTheOptimizersAndTheLearningRateIsDivided) {
   const std::unique_ptr<Slice> slice = MakeSlice(ConsistencyMode::kAsync, UpdateScale::kMean);
   Reference reference(*optimizer_);
   Random random(/*seed=*/96);
-  for (const std::optional<double> rate :
-       {std::optional<double>(0.5), std::optional<double>(0), std::optional<double>()}) {
+  for (const Rates& rates : {Rates{0.5}, Rates{0, 0.5}, Rates{std::nullopt, 0.0}, Rates()}) {
     for (int worker = 0; worker < kWorkers; ++worker) {
       const std::vector<float> gradient = NormalVector(random);
-      PushPull(*slice, worker, slice->next_step(WorkerId(worker)), gradient, rate);
-      reference.Apply(gradient, kWorkers, rate);
+      PushPull(*slice, worker, slice->next_step(WorkerId(worker)), gradient, rates);
+      reference.Apply(gradient, kWorkers, rates);
       EXPECT_EQ(ValuesOf(replies_.back()), reference.values());
     }
   }
 }
 
-TEST_F(DenseSliceTest, AWholeStepHasTheLearningRateOfTheSmallestWorkerWithAGradient) {
+TEST_F(DenseSliceTest, AWholeStepHasTheRatesOfTheSmallestWorkerWithAGradient) {
   Random random(/*seed=*/97);
   const std::vector<float> gradient = NormalVector(random);
   const std::vector<float> none;
@@ -247,9 +246,10 @@ TEST_F(DenseSliceTest, AWholeStepHasTheLearningRateOfTheSmallestWorkerWithAGradi
     Reference reference(*optimizer_);
     pulled_version_ = {};
     for (const int worker : order) {
-      PushPull(*slice, worker, Step(0), worker == 0 ? none : gradient, 0.25 * (1 + worker));
+      const Rates rates = {/*learning_rate=*/0.25 * (1 + worker), /*momentum=*/0.2 * (1 + worker)};
+      PushPull(*slice, worker, Step(0), worker == 0 ? none : gradient, rates);
     }
-    reference.Apply(mean, /*learning_rate_divisor=*/1, /*learning_rate=*/0.5);
+    reference.Apply(mean, /*learning_rate_divisor=*/1, Rates{0.5, 0.4});
     EXPECT_EQ(ValuesOf(replies_.back()), reference.values());
   } while (std::next_permutation(order.begin(), order.end()));
 }
@@ -283,7 +283,7 @@ TEST_F(DenseSliceTest, AWholeStepWithoutAGradientIsDoneAndChangesNothing) {
 TEST_F(DenseSliceTest, OutsideOfBspAnEmptyPushIsAStepAndNoUpdate) {
   const std::unique_ptr<Slice> slice = MakeSlice(ConsistencyMode::kAsync);
   for (int worker = 0; worker < kWorkers; ++worker) {
-    PushPull(*slice, worker, Step(0), {}, /*learning_rate=*/0.5);
+    PushPull(*slice, worker, Step(0), {}, Rates{/*learning_rate=*/0.5});
     EXPECT_EQ(replies_.back().version, 0u);
     EXPECT_EQ(replies_.back().learning_rate_divisor, 0u);
     EXPECT_EQ(ValuesOf(replies_.back()), std::vector<float>(kSize));

@@ -73,7 +73,7 @@ void PushLog::Save(SliceSnapshot& snapshot) const {
       push.step = step;
       push.worker = worker;
       push.base_version = kept.push.base_version;
-      push.learning_rate = kept.push.learning_rate;
+      push.rates = kept.push.rates;
       push.is_empty = !kept.push.gradient.has_value();
       if (push.is_empty) continue;
       push.keys = kept.push.keys;
@@ -85,7 +85,7 @@ void PushLog::Save(SliceSnapshot& snapshot) const {
 
 void PushLog::Load(const SliceSnapshot& snapshot) {
   for (const SliceSnapshot::KeptPush& saved : snapshot.kept) {
-    CheckedPush push = {saved.step, saved.base_version, saved.learning_rate};
+    CheckedPush push = {saved.step, saved.base_version, saved.rates};
     if (!saved.is_empty) {
       push.gradient = EncodedGradient(saved.gradient);
       push.keys = saved.keys;

@@ -10,6 +10,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 #include "common/base/ids.h"
+#include "common/exchange/rates.h"
 #include "common/tensor/host_buffer.h"
 #include "server/slice/encoded_gradient.h"
 #include "server/slice/shard_snapshot.h"
@@ -20,7 +21,7 @@ namespace capstan {
 struct CheckedPush {
   Step step;
   std::optional<uint64_t> base_version = std::nullopt;
-  std::optional<double> learning_rate = std::nullopt;
+  Rates rates = {};
   // None: there is none, or the push was applied before.
   std::optional<EncodedGradient> gradient = std::nullopt;
   RowKeys keys = nullptr;  // of the gradient's rows

@@ -149,11 +149,11 @@ TEST(PushLogTest, ASnapshotHasEverythingOfEachPush) {
   PushLog log;
   CheckedPush rows = Push(Step(4), {1, 2});
   rows.base_version = 7;
-  rows.learning_rate = 0.5;
+  rows.rates = {/*learning_rate=*/0.5, /*momentum=*/0.75};
   rows.keys = std::make_shared<const std::vector<uint64_t>>(std::vector<uint64_t>{3});
   log.Add(WorkerId(2), std::move(rows));
   CheckedPush empty = Push(Step(4), {});
-  empty.learning_rate = 0.25;
+  empty.rates.learning_rate = 0.25;
   log.Add(WorkerId(1), std::move(empty));
   SliceSnapshot snapshot;
   log.Save(snapshot);
@@ -166,9 +166,11 @@ TEST(PushLogTest, ASnapshotHasEverythingOfEachPush) {
   restored.TakeAll(Step(4), [](PushesOfStep pushes) {
     ASSERT_EQ(pushes.size(), 2u);
     EXPECT_FALSE(pushes[0]->gradient.has_value());
-    EXPECT_EQ(pushes[0]->learning_rate, 0.25);
+    EXPECT_EQ(pushes[0]->rates.learning_rate, 0.25);
     EXPECT_EQ(pushes[1]->base_version, 7u);
-    EXPECT_EQ(pushes[1]->learning_rate, 0.5);
+    EXPECT_EQ(pushes[0]->rates.momentum, std::nullopt);
+    EXPECT_EQ(pushes[1]->rates.learning_rate, 0.5);
+    EXPECT_EQ(pushes[1]->rates.momentum, 0.75);
     EXPECT_THAT(*pushes[1]->keys, ElementsAre(3));
     EXPECT_THAT(pushes[1]->gradient->Decoded(), ElementsAre(1, 2));
   });

@@ -8,6 +8,7 @@
 
 #include "common/base/ids.h"
 #include "common/exchange/payload.h"
+#include "common/exchange/rates.h"
 #include "common/tensor/slicing.h"
 #include "server/consistency/consistency_schedule.h"
 #include "server/consistency/step_vector.h"
@@ -24,7 +25,7 @@ struct SliceSnapshot {
     Step step;
     WorkerId worker;
     std::optional<uint64_t> base_version;
-    std::optional<double> learning_rate;
+    Rates rates;
     bool is_empty = false;
     Payload gradient;  // as long as the values; nothing in an empty push
     RowKeys keys;      // of the gradient's rows

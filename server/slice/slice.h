@@ -147,7 +147,7 @@ class Slice {
   bool IsKept(Step step) const { return steps_.min_step() < schedule_->KeptUntil(step); }
   // The push without its gradient.
   static CheckedPush HeadOf(const StepPush& push) {
-    return {push.step, push.base_version, push.learning_rate};
+    return {push.step, push.base_version, push.rates};
   }
   // Whether the push was applied before. In one process, its memory may have the worker's next
   // gradient by now.

@@ -78,13 +78,11 @@ void SliceState::LoadOptimizerState(uint32_t array, uint64_t steps, const Payloa
   optimizer_steps_ = steps;
 }
 
-SliceState::Update SliceState::BeginUpdate(uint64_t learning_rate_divisor,
-                                           std::optional<double> learning_rate) {
+SliceState::Update SliceState::BeginUpdate(uint64_t learning_rate_divisor, const Rates& rates) {
   ++version_;
   ++optimizer_steps_;
   Update update(optimizer_);
-  update.application_ = {static_cast<int64_t>(optimizer_steps_), learning_rate_divisor,
-                         learning_rate};
+  update.application_ = {static_cast<int64_t>(optimizer_steps_), learning_rate_divisor, rates};
   if (optimizer_ == nullptr) {
     // Workers have read the restored state before they push.
     optimizer_state_.clear();

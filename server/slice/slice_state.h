@@ -3,13 +3,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/exchange/payload.h"
+#include "common/exchange/rates.h"
 #include "common/tensor/host_buffer.h"
 #include "server/optimizer/optimizer.h"
 #include "server/slice/shard_snapshot.h"
@@ -67,6 +67,7 @@ class SliceState {
   Payload ShareReplied() const { return Replied().Share(); }
   // The optimizer's state, shared like the values.
   std::vector<Payload> ShareOptimizerState() const;
+  bool optimizer_has_momentum() const { return optimizer_ != nullptr && optimizer_->has_momentum(); }
   uint32_t optimizer_arrays() const { return static_cast<uint32_t>(optimizer_state_.size()); }
   // Number of updates that the optimizer has counted. A loaded state comes with a number, from
   // which it counts on.
@@ -87,7 +88,7 @@ class SliceState {
 
   // Counts an update. The caller then applies each element once. The arguments are those of its
   // Application.
-  Update BeginUpdate(uint64_t learning_rate_divisor, std::optional<double> learning_rate);
+  Update BeginUpdate(uint64_t learning_rate_divisor, const Rates& rates);
 
  private:
   const SliceValues& Replied() const { return update_.has_value() ? *update_ : values_; }

@@ -142,6 +142,10 @@ absl::Status SparseSlice::ReadRows(WorkerId worker, RowStep&& step, CheckedStep*
     ASSIGN_OR_RETURN(pull.keys, KeysOf(worker, step.pulled_keys));
   }
   if (step.push.has_value()) {
+    if (const auto momentum = step.push->rates.momentum; momentum.has_value()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          name(), ": expected no momentum, because the table is sparse, got ", *momentum));
+    }
     read->push = HeadOf(*step.push);
     RETURN_IF_ERROR(ReadGradient(worker, step, &*read->push));
   }
@@ -201,16 +205,16 @@ void SparseSlice::Forget(WorkerId worker) {
 
 void SparseSlice::Apply(const CheckedPush& push, uint64_t learning_rate_divisor) {
   if (const auto in_place = push.gradient->InPlace(); in_place.has_value()) {
-    return Update(*push.keys, *in_place, push.step, learning_rate_divisor, push.learning_rate);
+    return Update(*push.keys, *in_place, push.step, learning_rate_divisor, push.rates);
   }
-  Update(*push.keys, push.gradient->Decoded(), push.step, learning_rate_divisor,
-         push.learning_rate);
+  Update(*push.keys, push.gradient->Decoded(), push.step, learning_rate_divisor, push.rates);
 }
 
 void SparseSlice::Update(absl::Span<const uint64_t> keys, absl::Span<const float> gradients,
-                         Step step, uint64_t divisor, std::optional<double> learning_rate) {
+                         Step step, uint64_t divisor, const Rates& rates) {
   ++version_;
-  const double factor = learning_rate.has_value() ? *learning_rate / optimizer_.learning_rate() : 1;
+  const double own_rate = optimizer_.learning_rate();
+  const double factor = rates.learning_rate.value_or(own_rate) / own_rate;
   rows_->Push(keys, gradients, step, factor / static_cast<double>(divisor));
 }
 
@@ -225,7 +229,7 @@ void SparseSlice::ApplyMean(Step step, PushesOfStep pushes) {
   }
   const std::vector<uint64_t> keys = mean.Merge();
   // The same learning rate in all shards, whoever has rows in them.
-  Update(keys, mean.means(), step, /*divisor=*/1, pushes[0]->learning_rate);
+  Update(keys, mean.means(), step, /*divisor=*/1, pushes[0]->rates);
 }
 
 ExchangeReply SparseSlice::ReplyWithValues(WorkerId /*worker*/, const ParkedPull& pull) {

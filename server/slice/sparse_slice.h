@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -16,6 +15,7 @@
 #include "common/codec/table_codecs.h"
 #include "common/exchange/parameter_endpoint.h"
 #include "common/exchange/payload.h"
+#include "common/exchange/rates.h"
 #include "server/slice/parked_pulls.h"
 #include "server/slice/push_log.h"
 #include "server/slice/shard_counts.h"
@@ -96,7 +96,7 @@ class SparseSlice : public Slice {
   void DropPulled(WorkerId worker, Step step);
   // Applies gradients of these keys, as one update.
   void Update(absl::Span<const uint64_t> keys, absl::Span<const float> gradients, Step step,
-              uint64_t divisor, std::optional<double> learning_rate);
+              uint64_t divisor, const Rates& rates);
 
   const RowOptimizer& optimizer_;
   const ShardId shard_;

@@ -309,7 +309,7 @@ TEST_F(SparseSliceTest, ThePushOfALearningRateTakesThePlaceOfTheOptimizers) {
   const Keys keys = KeysOfShard(1);
   ExchangeRequest request =
       RequestOf(0, {keys, std::vector<float>(kDim, 1), keys}, Step(0), Step(1));
-  RowStepOf(request).push->learning_rate = 0.3;
+  RowStepOf(request).push->rates.learning_rate = 0.3;
   const ExchangeReply reply = ExchangeNow(*slice, std::move(request));
   ASSERT_TRUE(reply.status.ok()) << reply.status;
   EXPECT_EQ(reply.learning_rate_divisor, 3u);
@@ -342,6 +342,8 @@ TEST_F(SparseSliceTest, WhatDoesNotFitIsRefusedAndChangesNothing) {
   RowStepOf(requests["but they take"]).pushed_keys.rows = 3;
   requests["expected the push of step 0"] =
       RequestOf(0, {keys, gradient, {}}, Step(1), std::nullopt);
+  requests["expected no momentum, because the table is sparse"] = request({keys, gradient, {}});
+  RowStepOf(requests["expected no momentum, because the table is sparse"]).push->rates.momentum = 0;
   requests["has not pushed its update"] = RequestOf(0, {{}, {}, keys}, std::nullopt, Step(1));
   for (auto& [error, bad] : requests) {
     const ExchangeReply reply = ExchangeNow(*slice, std::move(bad));

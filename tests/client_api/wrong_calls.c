@@ -174,6 +174,7 @@ static void call_all(capstan_job* job) {
   FORKED(capstan_read_rows(job, 0, values, 1, WITHOUT_LIMIT));
   FORKED(capstan_push_rows(job, 0, &key, 1, values, NULL, 0, WITHOUT_LIMIT));
   FORKED(capstan_set_learning_rate(job, 0, NAN));
+  FORKED(capstan_set_momentum(job, 0, NAN));
   TRUE(capstan_optimizer_arrays(job, 0) == -1);
   FORKED(capstan_read_optimizer_state(job, 0, 0, values, 1, NULL, WITHOUT_LIMIT));
   FORKED(capstan_load_optimizer_state(job, 0, 0, values, 1, 0, WITHOUT_LIMIT));
@@ -213,6 +214,9 @@ static void train_with_wrong_calls(capstan_job* job) {
   INVALID(capstan_write_gradient(job, 0, more, ELEMENTS, -1), "dtype");
   INVALID(capstan_set_learning_rate(job, 0, NAN), "learning_rate: expected");
   INVALID(capstan_set_learning_rate(job, 7, 0.1), "table: expected");
+  INVALID(capstan_set_momentum(job, 0, 1), "momentum: expected");
+  INVALID(capstan_set_momentum(job, 7, 0.9), "table: expected");
+  OK(capstan_set_momentum(job, -1, 0.9));
   expect_no_wrong_state(job);
   WRONG_ORDER(capstan_report(job, 1, 0, 1, WITHOUT_LIMIT), "capstan_finish");
   for (int step = 0; step < 3; ++step) {

@@ -149,8 +149,13 @@ class AloneTest(unittest.TestCase):
         model = self.attach()
         group = self.optimizer.param_groups[0]
         group["momentum"] = 0.5
-        self.refuses(capstan.InvalidArgument, "cycle_momentum=False", ct.step)
+        ct.step()
+        group["momentum"] = 1.0
+        self.refuses(capstan.InvalidArgument, "momentum from 0 to below 1, got 1.0", ct.step)
         group["momentum"] = 0.9
+        group["dampening"] = 0.5
+        self.refuses(capstan.InvalidArgument, "dampening of a parameter group", ct.step)
+        group["dampening"] = 0
         old, model.layers[2] = model.layers[2], nn.Linear(130, 130)
         self.refuses(capstan.WrongOrder, "layers.2.weight is no longer", ct.step)
         model.layers[2] = old

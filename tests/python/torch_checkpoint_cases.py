@@ -71,7 +71,8 @@ def _await_checkpoint(kept: pathlib.Path) -> None:
 
 def _result(model: nn.Module, scheduler: Any, seen: list[float], loss: float) -> dict[str, Any]:
     return {"model": {name: one.detach().cpu().clone() for name, one in model.state_dict().items()},
-            "rates": scheduler.get_last_lr(), "seen": seen, "loss": loss}
+            "rates": scheduler.get_last_lr(), "seen": seen, "loss": loss,
+            "betas": [group["betas"] for group in scheduler.optimizer.param_groups]}
 
 
 def trains(job: Job, rank: int, path: str, loader: str, restored_from: int, accumulates: int = 1,
@@ -82,7 +83,10 @@ def trains(job: Job, rank: int, path: str, loader: str, restored_from: int, accu
     random.seed(rank)
     model = seeded(Net)
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01, eps=1e-3)
-    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 3, 0.7)
+    if kind == "one cycle":  # changes the first of betas, too
+        scheduler: Any = torch.optim.lr_scheduler.OneCycleLR(optimizer, 0.01, STEPS + 1)
+    else:
+        scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 3, 0.7)
     scaler = torch.amp.GradScaler("cpu", init_scale=2.0, growth_interval=4) if has_scaler else None
     trainer = ct.Trainer(model, optimizer, job, grad_scaler=scaler)
     compute: Any = model

@@ -48,6 +48,9 @@ class TorchCheckpointTest(unittest.TestCase):
     def test_models_whose_forward_is_not_seen_have_checkpoints(self) -> None:
         self._expect_same_bits("evaluating", loader="shuffled", kind="evaluating")
 
+    def test_schedulers_go_on_with_their_momenta(self) -> None:
+        self._expect_same_bits("one_cycle", loader="shuffled", kind="one cycle")
+
     @unittest.skipIf(not hasattr(torch, "compile"), "this torch compiles nothing")
     def test_compiled_models_have_checkpoints(self) -> None:
         self._expect_same_bits("compiled", loader="shuffled", kind="compiled")

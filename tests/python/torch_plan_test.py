@@ -15,7 +15,8 @@ from torch import nn
 
 import capstan
 import capstan.torch as ct
-from capstan._torch_optimizers import expect_unchanged, fixed_settings, server_optimizers
+from capstan._torch_optimizers import (expect_unchanged, fixed_settings, momentum,
+                                       server_optimizers)
 from capstan._torch_plan import Plan
 from capstan._torch_shared_state import SharedState, bits_of
 from capstan._torch_state import OptimizerState
@@ -180,14 +181,19 @@ class OptimizersTest(unittest.TestCase):
         self.assertEqual(len(state.state_dict()["state"]), 2)
         self.assertFalse(adam.state)
 
-    def test_only_the_learning_rate_may_change(self) -> None:
+    def test_learning_rate_and_first_beta_may_change(self) -> None:
         (group,) = torch.optim.Adam([nn.Parameter(torch.zeros(1))], lr=1.0).param_groups
         settings = fixed_settings(group)
         group["lr"] = 2.0
+        group["betas"] = [0.5, 0.999]
         expect_unchanged(group, settings)
-        group["betas"] = (0.5, 0.999)
+        self.assertEqual(momentum(group), 0.5)
+        group["betas"] = (0.5, 0.99)
         with self.assertRaisesRegex(capstan.InvalidArgument, "betas of a parameter group"):
             expect_unchanged(group, settings)
+        group["betas"] = (1.0, 0.999)
+        with self.assertRaisesRegex(capstan.InvalidArgument, "the first of betas from 0 to below"):
+            momentum(group)
 
 
 class Tied(nn.Module):

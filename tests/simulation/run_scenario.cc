@@ -15,6 +15,7 @@
 #include "common/history/check/check_history.h"
 #include "common/history/history.h"
 #include "common/history/history_file.h"
+#include "common/job/optimizer_check.h"
 #include "tests/simulation/known_rows.h"
 #include "tests/simulation/own_state_check.h"
 #include "tests/simulation/residual_check.h"
@@ -118,18 +119,28 @@ bool HaveAllLived(const std::vector<v1::HistoryRecord>& records) {
   });
 }
 
-// The learning rate of a step of the table: that of the smallest worker with a gradient. None:
-// nobody has one.
-std::optional<float> RateOfStep(const Scenario& scenario, TableId table, Step step) {
+// The optimizer of a step of the table, with the rates of the smallest worker with a gradient.
+// None: nobody has one.
+std::optional<v1::OptimizerSpec> OptimizerOfStep(const Scenario& scenario, TableId table,
+                                                 Step step) {
   const v1::TableSpec& spec = scenario.tables[table.value()];
-  const double own =
-      (spec.has_optimizer() ? spec.optimizer() : scenario.job.optimizer()).learning_rate();
+  v1::OptimizerSpec optimizer = spec.has_optimizer() ? spec.optimizer() : scenario.job.optimizer();
+  if (!HasMomentum(optimizer)) optimizer.set_momentum(0);
   for (uint32_t worker = 0; worker < scenario.job.cluster().num_workers(); ++worker) {
     const WorkerId id(worker);
     if (!HasGradient(scenario, id, step, table)) continue;
-    if (spec.replies_mean()) return 1.0f;
-    if (!scenario.program.has_value()) return static_cast<float>(own);
-    return static_cast<float>(scenario.program->LearningRate(id, step, table).value_or(own));
+    if (spec.replies_mean()) {
+      optimizer.set_learning_rate(1);
+      optimizer.set_momentum(0);
+      return optimizer;
+    }
+    if (!scenario.program.has_value()) return optimizer;
+    const UserProgram& program = *scenario.program;
+    optimizer.set_learning_rate(
+        program.LearningRate(id, step, table).value_or(optimizer.learning_rate()));
+    if (!HasMomentum(optimizer)) return optimizer;
+    optimizer.set_momentum(program.Momentum(id, step, table).value_or(optimizer.momentum()));
+    return optimizer;
   }
   return std::nullopt;
 }
@@ -138,10 +149,6 @@ std::optional<float> RateOfStep(const Scenario& scenario, TableId table, Step st
 // compute.
 std::vector<float> KnownEndOf(const Scenario& scenario, SliceKey key) {
   const v1::TableSpec& spec = scenario.tables[key.table.value()];
-  const v1::OptimizerSpec& optimizer =
-      spec.has_optimizer() ? spec.optimizer() : scenario.job.optimizer();
-  const bool has_momentum = !spec.replies_mean() && optimizer.type() == v1::OptimizerSpec::MOMENTUM;
-  const float momentum = has_momentum ? static_cast<float>(optimizer.momentum()) : 0;
   const uint32_t workers = scenario.job.cluster().num_workers();
   std::vector<float> values(workers * static_cast<size_t>(scenario.steps));
   for (size_t i = 0; i < values.size() && spec.initial_from_worker(); ++i) {
@@ -149,15 +156,16 @@ std::vector<float> KnownEndOf(const Scenario& scenario, SliceKey key) {
   }
   std::vector<float> velocity(values.size());
   for (Step step; step < Step(scenario.steps); step = step + 1) {
-    const std::optional<float> rate = RateOfStep(scenario, key.table, step);
-    if (!rate.has_value()) continue;
-    for (float& element : velocity) element *= momentum;
+    const auto optimizer = OptimizerOfStep(scenario, key.table, step);
+    if (!optimizer.has_value()) continue;
+    for (float& element : velocity) element *= static_cast<float>(optimizer->momentum());
     for (uint32_t worker = 0; worker < workers; ++worker) {
       if (!HasGradient(scenario, WorkerId(worker), step, key.table)) continue;
       velocity[TestElement(WorkerId(worker), step, scenario.steps)] +=
           -kTestUpdate / static_cast<float>(workers);
     }
-    for (size_t i = 0; i < values.size(); ++i) values[i] -= *rate * velocity[i];
+    const auto rate = static_cast<float>(optimizer->learning_rate());
+    for (size_t i = 0; i < values.size(); ++i) values[i] -= rate * velocity[i];
   }
   return values;
 }

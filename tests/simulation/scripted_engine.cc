@@ -11,6 +11,7 @@
 #include "common/base/status_macros.h"
 #include "common/history/history.h"
 #include "common/job/job_properties.h"
+#include "common/job/optimizer_check.h"
 #include "common/routing/job_view.h"
 #include "common/tensor/slicing.h"
 
@@ -44,6 +45,7 @@ class StoreLayers : public StepLayers {
   void SetLearningRate(TableId table, double learning_rate) override {
     store_.SetLearningRate(table, learning_rate);
   }
+  void SetMomentum(TableId table, double momentum) override { store_.SetMomentum(table, momentum); }
   absl::Status Push(int layer) override {
     store_.PushPull(layer, step_);
     return absl::OkStatus();
@@ -146,6 +148,11 @@ absl::Status ScriptedEngine::Push(int layer, const Turn& turn, StepLayers& layer
       if (static_cast<int>(options_.tables[i].layer()) != layer) continue;
       const auto rate = options_.program->LearningRate(turn.worker, turn.step, TableId(i));
       if (rate.has_value()) layers.SetLearningRate(TableId(i), *rate);
+      // In these jobs a table with an optimizer of its own has a momentum.
+      if (options_.tables[i].has_sparse() || options_.tables[i].replies_mean()) continue;
+      if (!HasMomentum(options_.tables[i].optimizer())) continue;
+      const auto momentum = options_.program->Momentum(turn.worker, turn.step, TableId(i));
+      if (momentum.has_value()) layers.SetMomentum(TableId(i), *momentum);
     }
     if (!options_.program->HasGradient(turn.worker, turn.step, static_cast<uint32_t>(layer))) {
       return layers.PushNothing(layer);

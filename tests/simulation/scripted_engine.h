@@ -60,6 +60,7 @@ class StepLayers {
   virtual absl::Status Wait(int layer) = 0;
   virtual absl::Span<const absl::Span<float>> gradients() = 0;
   virtual void SetLearningRate(TableId table, double learning_rate) = 0;
+  virtual void SetMomentum(TableId table, double momentum) = 0;
   virtual absl::Status Push(int layer) = 0;
   // The layer has no gradient in this step.
   virtual absl::Status PushNothing(int layer) = 0;

@@ -59,6 +59,9 @@ class ProgramLayers : public StepLayers {
     // Its error comes again with the push.
     engine_.SetLearningRate(table, learning_rate).IgnoreError();
   }
+  void SetMomentum(TableId table, double momentum) override {
+    engine_.SetMomentum(table, momentum).IgnoreError();
+  }
   absl::Status Push(int layer) override {
     return InParts([&] { return engine_.Push(layer, kPart); });
   }

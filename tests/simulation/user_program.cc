@@ -28,6 +28,13 @@ std::optional<double> UserProgram::LearningRate(WorkerId worker, Step step, Tabl
   return has_rates_by_worker && rate == 4 ? 0 : rate;
 }
 
+std::optional<double> UserProgram::Momentum(WorkerId worker, Step step, TableId table) const {
+  if (!has_learning_rates || step < first_rate) return std::nullopt;
+  const uint64_t of_worker = has_rates_by_worker ? worker.value() : 0;
+  constexpr double kMomenta[] = {0, 0.125, 0.25, 0.5};
+  return kMomenta[DrawsOf(seed, /*kind=*/3, of_worker, step, table.value()).UniformInt(4)];
+}
+
 float UserProgram::InitialValue(SliceKey key, size_t element) const {
   const size_t multiple = 1 + (key.table.value() + key.slice.value() + element) % 7;
   return initial_unit * static_cast<float>(multiple);

@@ -12,8 +12,8 @@
 namespace capstan {
 
 // What workers do that run a program of the user's: worker 0 sends the initial values, learning
-// rates change from step to step, and some layers have no gradient in some steps. The same in all
-// lives of a job.
+// rates and momenta change from step to step, and some layers have no gradient in some steps. The
+// same in all lives of a job.
 struct UserProgram {
   uint64_t seed = 0;
   // Share of the steps of a layer in which nobody has a gradient, and of the others in which one
@@ -26,7 +26,7 @@ struct UserProgram {
   std::vector<int64_t> ends;
   bool reduces = false;  // the workers of a BSP job do collective operations
 
-  // Learning rates are powers of two. Pushes before this step have none.
+  // Learning rates are powers of two, and so are momenta or 0. Pushes before this step have none.
   bool has_learning_rates = false;
   Step first_rate;
   // Each worker has others, and some are 0. Otherwise gradients are divided by them, so that values
@@ -50,6 +50,8 @@ struct UserProgram {
   bool HasGradient(WorkerId worker, Step step, uint32_t layer) const;
   // None: the push carries none.
   std::optional<double> LearningRate(WorkerId worker, Step step, TableId table) const;
+  // Of a table whose optimizer has a momentum.
+  std::optional<double> Momentum(WorkerId worker, Step step, TableId table) const;
   // Of an element of a slice.
   float InitialValue(SliceKey key, size_t element) const;
 };

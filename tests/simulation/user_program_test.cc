@@ -46,6 +46,18 @@ TEST(UserProgramTest, LearningRatesChangeFromTheFirstOneOn) {
   EXPECT_EQ(rates, (std::set<double>{0.25, 0.5, 1, 2, 4}));
 }
 
+TEST(UserProgramTest, MomentaChangeFromTheFirstRateOn) {
+  UserProgram program;
+  program.has_learning_rates = true;
+  program.first_rate = Step(2);
+  EXPECT_FALSE(program.Momentum(WorkerId(0), Step(1), TableId(0)).has_value());
+  std::set<double> momenta;
+  for (Step step = program.first_rate; step < Step(60); step = step + 1) {
+    momenta.insert(*program.Momentum(WorkerId(0), step, TableId(0)));
+  }
+  EXPECT_EQ(momenta, (std::set<double>{0, 0.125, 0.25, 0.5}));
+}
+
 TEST(UserProgramTest, WorkersMayHaveLearningRatesOfTheirOwn) {
   UserProgram program;
   program.has_learning_rates = true;

@@ -61,7 +61,7 @@ TEST_P(EndpointConformanceTest, PushAloneAndPullAloneWork) {
 TEST_P(EndpointConformanceTest, LearningRatesAndEmptyPushesArrive) {
   Connected connected(GetParam(), ConsistencyMode::kAsync, /*num_workers=*/1, kSmall);
   ExchangeRequest slow = MakeTestRequest(0, Step(0), Step(1), 1.0f, kSmall);
-  DenseStepOf(slow).push->learning_rate = 0.25;
+  DenseStepOf(slow).push->rates.learning_rate = 0.25;
   Call push(*connected.endpoint, std::move(slow), &connected.clock);
   EXPECT_EQ(ToVector(push.Wait().values), std::vector<float>(kSmall, -0.25f));
   ExchangeRequest empty = MakeTestRequest(0, Step(1), Step(2));

@@ -144,8 +144,7 @@ void ParameterStore::Push(int layer, Step step, bool is_empty) {
   for (uint32_t i = 0; i < buffers_->table_count(); ++i) {
     const TableId table(i);
     if (buffers_->table(table).layer != layer) continue;
-    SubmitTable(table,
-                {step, step + 1, /*is_exact=*/false, is_empty, exchanges_.LearningRateOf(table)});
+    SubmitTable(table, {step, step + 1, /*is_exact=*/false, is_empty, exchanges_.RatesOf(table)});
   }
   exchanges_.traffic().CountSending(exchanges_.clock().Now() - begin);
 }
@@ -188,7 +187,7 @@ void ParameterStore::SubmitSlices(SliceGroup group) {
   const bool is_encoded = purpose.encodes_push;
   if (is_encoded && group.slices[0].key.slice == SliceIndex(0)) {
     encoder_->BeginTable(group.table, buffers_->gradients()[group.table.value()],
-                         purpose.learning_rate);
+                         purpose.rates.learning_rate);
   }
   Transfer transfer;
   transfer.layer = buffers_->table(group.table).layer;
@@ -239,7 +238,7 @@ void ParameterStore::SendSlice(SliceKey key, const Purpose& purpose, Payload gra
     StepPush& push = step.push.emplace();
     push.step = *purpose.push_step;
     push.base_version = buffers_->VersionOf(key);
-    push.learning_rate = purpose.learning_rate;
+    push.rates = purpose.rates;
     if (!purpose.is_empty) push.gradient = {std::move(gradient), PushCodec(key.table, purpose)};
   }
   ExchangeRequest request = {exchanges_.sender(), Epoch(), key, std::move(step)};

@@ -17,6 +17,7 @@
 #include "common/base/ids.h"
 #include "common/codec/table_codecs.h"
 #include "common/exchange/parameter_endpoint.h"
+#include "common/exchange/rates.h"
 #include "common/scheduler/scheduler.h"
 #include "common/trace/exchange_trace.h"
 #include "common/trace/tracer.h"
@@ -152,6 +153,7 @@ class ParameterStore {
   void SetLearningRate(TableId table, double learning_rate) {
     exchanges_.SetLearningRate(table, learning_rate);
   }
+  void SetMomentum(TableId table, double momentum) { exchanges_.SetMomentum(table, momentum); }
 
   // From the next push on, a transfer holds consecutive slices of one table: at most
   // `partition_bytes` of them, or one slice if a slice is larger.
@@ -205,7 +207,7 @@ class ParameterStore {
     bool is_exact = false;  // values as float32
     // With push_step:
     bool is_empty = false;  // without a gradient
-    std::optional<double> learning_rate = std::nullopt;
+    Rates rates = {};
     // Without them, gradients and values travel as they are. ChooseCodecs sets them.
     bool encodes_push = false;
     bool encodes_pull = false;

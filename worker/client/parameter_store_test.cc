@@ -412,7 +412,7 @@ TEST_F(ParameterStoreTest, WhatAPushHasLeftOutGoesWithTheNextGradientAndNotWithA
   EXPECT_THAT(push({0, 0, 0}, Step(2)), testing::ElementsAre(4.5, 0, 0));
 }
 
-TEST_F(ParameterStoreTest, ALearningRateCountsForTheTablesPushesFromThenOn) {
+TEST_F(ParameterStoreTest, RatesCountForTheTablesPushesFromThenOn) {
   Scheduler scheduler(/*credit_bytes=*/1, std::make_unique<FifoQueue>());
   ParameterStore::Options options = StoreOptions();
   options.scheduler = &scheduler;
@@ -421,18 +421,21 @@ TEST_F(ParameterStoreTest, ALearningRateCountsForTheTablesPushesFromThenOn) {
   store_ = ParameterStore::Create(options).value();
   store_->PushPull(/*layer=*/0, Step(0));
   store_->SetLearningRate(TableId(0), 0.5);
+  store_->SetMomentum(TableId(0), 0.75);
   store_->PushNothing(/*layer=*/0, Step(1));
   store_->SetLearningRate(TableId(0), 0);
   store_->PushPull(/*layer=*/1, Step(0));
   store_->PushPull(/*layer=*/0, Step(2));
-  // One transfer at a time: the others waited when the learning rate changed.
-  std::vector<std::optional<double>> rates;
+  // One transfer at a time: the others waited when the rates changed.
+  std::vector<std::optional<double>> rates, momenta;
   for (size_t i = 0; i < endpoint.held.size(); ++i) {
-    rates.push_back(PushOf(endpoint.held[i].request)->learning_rate);
+    rates.push_back(PushOf(endpoint.held[i].request)->rates.learning_rate);
+    momenta.push_back(PushOf(endpoint.held[i].request)->rates.momentum);
     endpoint.held[i].delivered();
   }
   const std::optional<double> none;
   EXPECT_THAT(rates, testing::ElementsAre(none, none, 0.5, 0.5, none, 0.0, 0.0));
+  EXPECT_THAT(momenta, testing::ElementsAre(none, none, 0.75, 0.75, none, 0.75, 0.75));
   for (HoldingEndpoint::Held& held : endpoint.held) {
     held.done(Values(held.request.destination.size(), 1.0f, Step(1)));
   }

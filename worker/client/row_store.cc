@@ -100,7 +100,7 @@ absl::Status RowStore::Push(TableId id, absl::Span<const uint64_t> keys,
   Round round;
   round.push_step = step;
   round.pull_step = step + 1;
-  round.learning_rate = exchanges_.LearningRateOf(id);
+  round.rates = exchanges_.RatesOf(id);
   round.base = table->pulled->step == step ? table->pulled : nullptr;
   if (!keys.empty()) {
     round.pushed = round.base;
@@ -262,8 +262,8 @@ ExchangeRequest RowStore::RequestTo(ShardId shard, const std::shared_ptr<Table>&
   step.pull = {round.pull_step, pulls_exactly_};
   const size_t pushed = round.pushed == nullptr ? 0 : round.pushed->CountIn(shard);
   if (round.push_step.has_value()) {
-    // All slices hear of the learning rate: a step has one, whatever the shards.
-    step.push = {*round.push_step, std::nullopt, std::nullopt, round.learning_rate};
+    // All slices hear of the rates: a step has one of each, whatever the shards.
+    step.push = {*round.push_step, std::nullopt, std::nullopt, round.rates};
   }
   if (pushed > 0) {
     const bool has_base = round.base != nullptr && round.base->CountIn(shard) > 0;

@@ -19,6 +19,7 @@
 #include "common/codec/table_codecs.h"
 #include "common/exchange/parameter_endpoint.h"
 #include "common/exchange/payload.h"
+#include "common/exchange/rates.h"
 #include "common/scheduler/scheduler.h"
 #include "common/tensor/buffer_pool.h"
 #include "proto/coordinator_service.pb.h"
@@ -112,7 +113,7 @@ class RowStore {
     const Batch* pushed = nullptr;  // null: nothing
     const Batch* base = nullptr;    // the pull of the same step; null: there was none
     Batch* pulled = nullptr;        // null: no rows
-    std::optional<double> learning_rate;
+    Rates rates;
     std::shared_ptr<Memory> memory = std::make_shared<Memory>();
     std::vector<size_t> push_begins;  // by shard: in memory->pushed
 

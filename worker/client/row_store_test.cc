@@ -243,7 +243,7 @@ TEST_F(RowStoreTest, ALearningRateGoesWithThePush) {
   exchanges_.SetLearningRate(kTable, 0.25);
   ASSERT_TRUE(store_->Push(kTable, {1}, {1, 1}, Step(0)).ok());
   for (const ExchangeRequest& request : servers_.requests) {
-    EXPECT_EQ(PushOf(request)->learning_rate, 0.25) << "all shards hear of it";
+    EXPECT_EQ(PushOf(request)->rates.learning_rate, 0.25) << "all shards hear of it";
   }
 }
 

@@ -10,7 +10,7 @@ WorkerExchanges::WorkerExchanges(const Options& options, size_t layer_count, siz
       group_count_(layer_count + table_count + 1),
       epoch_(options.clock->Now()),
       open_(group_count_),
-      learning_rates_(table_count) {}
+      rates_(table_count) {}
 
 void WorkerExchanges::Open(size_t group, int64_t exchanges) {
   MutexLock lock(&mu_);
@@ -66,12 +66,17 @@ absl::Duration WorkerExchanges::waiting() const {
 
 void WorkerExchanges::SetLearningRate(TableId table, double learning_rate) {
   MutexLock lock(&mu_);
-  learning_rates_[table.value()] = learning_rate;
+  rates_[table.value()].learning_rate = learning_rate;
 }
 
-std::optional<double> WorkerExchanges::LearningRateOf(TableId table) const {
+void WorkerExchanges::SetMomentum(TableId table, double momentum) {
   MutexLock lock(&mu_);
-  return learning_rates_[table.value()];
+  rates_[table.value()].momentum = momentum;
+}
+
+Rates WorkerExchanges::RatesOf(TableId table) const {
+  MutexLock lock(&mu_);
+  return rates_[table.value()];
 }
 
 }  // namespace capstan

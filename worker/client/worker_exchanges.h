@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -14,14 +13,15 @@
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
 #include "common/exchange/parameter_endpoint.h"
+#include "common/exchange/rates.h"
 #include "common/scheduler/scheduler.h"
 #include "worker/client/store_traffic.h"
 
 namespace capstan {
 
 // What all exchanges of a worker share: how they are sent, how many are open, the first error,
-// learning rates, and traffic. Open exchanges are counted by group, and others wait for a group: a
-// layer of dense tables, a sparse table, or collective operations. Thread-safe.
+// rates of optimizers, and traffic. Open exchanges are counted by group, and others wait for a
+// group: a layer of dense tables, a sparse table, or collective operations. Thread-safe.
 class WorkerExchanges {
  public:
   struct Options {
@@ -60,9 +60,10 @@ class WorkerExchanges {
   // The time of all threads in WaitFor so far, with waits that go on.
   absl::Duration waiting() const;
 
-  // The table's pushes from now on have this learning rate. None: that of its optimizer.
+  // The table's pushes from now on have this learning rate, or this momentum.
   void SetLearningRate(TableId table, double learning_rate);
-  std::optional<double> LearningRateOf(TableId table) const;
+  void SetMomentum(TableId table, double momentum);
+  Rates RatesOf(TableId table) const;
 
   TrafficCounter& traffic() { return traffic_; }
   const TrafficCounter& traffic() const { return traffic_; }
@@ -78,7 +79,7 @@ class WorkerExchanges {
   CondVar changed_;
   std::vector<int64_t> open_ ABSL_GUARDED_BY(mu_);  // by group: not answered yet
   absl::Status status_ ABSL_GUARDED_BY(mu_);
-  std::vector<std::optional<double>> learning_rates_ ABSL_GUARDED_BY(mu_);  // by table
+  std::vector<Rates> rates_ ABSL_GUARDED_BY(mu_);  // by table
   // Waits that go on, and the sum of the times since `epoch_` at which they began.
   int64_t waits_ ABSL_GUARDED_BY(mu_) = 0;
   absl::Duration waits_since_ ABSL_GUARDED_BY(mu_);

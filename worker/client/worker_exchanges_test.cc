@@ -68,10 +68,13 @@ TEST_F(WorkerExchangesTest, TheFirstErrorOfAnyGroupEndsTheWaitsOfAll) {
   EXPECT_EQ(exchanges_.WaitForAll(), absl::NotFoundError("first"));
 }
 
-TEST_F(WorkerExchangesTest, ALearningRateIsThatOfOneTable) {
+TEST_F(WorkerExchangesTest, RatesAreThoseOfOneTable) {
   exchanges_.SetLearningRate(kRows, 0.5);
-  EXPECT_EQ(exchanges_.LearningRateOf(kRows), 0.5);
-  EXPECT_EQ(exchanges_.LearningRateOf(TableId(0)), std::nullopt);
+  exchanges_.SetMomentum(TableId(0), 0.75);
+  EXPECT_EQ(exchanges_.RatesOf(kRows).learning_rate, 0.5);
+  EXPECT_EQ(exchanges_.RatesOf(kRows).momentum, std::nullopt);
+  EXPECT_EQ(exchanges_.RatesOf(TableId(0)).learning_rate, std::nullopt);
+  EXPECT_EQ(exchanges_.RatesOf(TableId(0)).momentum, 0.75);
 }
 
 TEST_F(WorkerExchangesTest, WaitsOfSeveralThreadsAreAddedUp) {

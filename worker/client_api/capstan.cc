@@ -23,6 +23,7 @@
 #include "common/base/program.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_properties.h"
+#include "common/job/optimizer_check.h"
 #include "common/transport/grpc/grpc_setup.h"
 #include "proto/coordinator_service.pb.h"
 #include "proto/job.pb.h"
@@ -252,6 +253,14 @@ capstan_status capstan_set_learning_rate(capstan_job* job, int32_t table, double
     }
     if (table < 0) return engine.SetLearningRate(std::nullopt, learning_rate);
     return engine.SetLearningRate(capstan::TableId(static_cast<uint32_t>(table)), learning_rate);
+  });
+}
+
+capstan_status capstan_set_momentum(capstan_job* job, int32_t table, double momentum) {
+  return WithEngine(job, [&](ProgramEngine& engine) -> absl::Status {
+    RETURN_IF_ERROR(capstan::CheckFraction("momentum", momentum));
+    if (table < 0) return engine.SetMomentum(std::nullopt, momentum);
+    return engine.SetMomentum(capstan::TableId(static_cast<uint32_t>(table)), momentum);
   });
 }
 

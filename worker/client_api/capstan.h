@@ -110,8 +110,8 @@ typedef enum capstan_optimizer_type {
 typedef struct capstan_optimizer {
   int32_t type;         /* capstan_optimizer_type */
   double learning_rate; /* above 0, until capstan_set_learning_rate */
-  double momentum;      /* MOMENTUM, NESTEROV, RMSPROP: 0 to below 1 */
-  double beta1;         /* ADAM, ADAMW, LION: 0 to below 1 */
+  double momentum;      /* MOMENTUM, NESTEROV, RMSPROP: 0 to below 1; capstan_set_momentum */
+  double beta1;         /* ADAM, ADAMW, LION: 0 to below 1; capstan_set_momentum */
   double beta2;
   double epsilon; /* ADAGRAD, ADAM, ADAMW, RMSPROP: above 0 */
   double weight_decay;
@@ -333,6 +333,13 @@ CAPSTAN_EXPORT capstan_status capstan_push_rows(capstan_job* job, int32_t table,
  * there is no such table. */
 CAPSTAN_EXPORT capstan_status capstan_set_learning_rate(capstan_job* job, int32_t table,
                                                         double learning_rate);
+
+/* The momentum of the table's pushes from now on, instead of the optimizer's: of MOMENTUM, NESTEROV
+ * and RMSPROP, if that began with one above 0; or beta1 of ADAM, ADAMW and LION. 0 to below 1.
+ * `table` below 0: of all tables that have one. As for the learning rate one worker's counts in
+ * BSP. CAPSTAN_INVALID_ARGUMENT: the number, or there is no such table; a sparse one is none. */
+CAPSTAN_EXPORT capstan_status capstan_set_momentum(capstan_job* job, int32_t table,
+                                                   double momentum);
 
 /* The state of the servers' optimizers. That of a dense table is some arrays of as many numbers as
  * the table has, and the number of updates that the optimizer has counted. */

@@ -6,6 +6,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/job/optimizer_check.h"
 
 namespace capstan {
 namespace {
@@ -115,11 +116,21 @@ void ProgramEngine::Send(int layer, bool has_gradient, const ProgramSteps::Taken
   std::move(fail).Cancel();
 }
 
+absl::Status ProgramEngine::CheckTable(std::optional<TableId> table) const {
+  if (!table.has_value() || table->value() < options_.tables.size()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("table: expected one below ", options_.tables.size(), ", got ", table->value()));
+}
+
+bool ProgramEngine::HasMomentum(TableId table) const {
+  const v1::TableSpec& spec = options_.tables[table.value()];
+  const v1::OptimizerSpec& optimizer =
+      spec.has_optimizer() ? spec.optimizer() : options_.job.optimizer();
+  return !spec.has_sparse() && !spec.replies_mean() && capstan::HasMomentum(optimizer);
+}
+
 absl::Status ProgramEngine::SetLearningRate(std::optional<TableId> table, double learning_rate) {
-  if (table.has_value() && table->value() >= options_.tables.size()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "table: expected one below ", options_.tables.size(), ", got ", table->value()));
-  }
+  RETURN_IF_ERROR(CheckTable(table));
   ASSIGN_OR_RETURN(const ProgramSteps::StoreLease store, steps_.LeaseStore());
   if (store == nullptr) return absl::OkStatus();  // No push will come.
   for (uint32_t id = 0; id < options_.tables.size(); ++id) {
@@ -127,6 +138,26 @@ absl::Status ProgramEngine::SetLearningRate(std::optional<TableId> table, double
       store->SetLearningRate(TableId(id), learning_rate);
     }
   }
+  return absl::OkStatus();
+}
+
+absl::Status ProgramEngine::SetMomentum(std::optional<TableId> table, double momentum) {
+  RETURN_IF_ERROR(CheckTable(table));
+  std::vector<TableId> chosen;
+  for (uint32_t id = 0; id < options_.tables.size(); ++id) {
+    const bool is_meant = !table.has_value() || id == table->value();
+    if (is_meant && HasMomentum(TableId(id))) chosen.push_back(TableId(id));
+  }
+  if (chosen.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        table.has_value() ? absl::StrCat("table ", options_.tables[table->value()].name(), ": ")
+                          : "",
+        "expected a dense table whose optimizer began with a momentum or a beta1, to change it; "
+        "give the table such an optimizer"));
+  }
+  ASSIGN_OR_RETURN(const ProgramSteps::StoreLease store, steps_.LeaseStore());
+  if (store == nullptr) return absl::OkStatus();  // No push will come.
+  for (const TableId id : chosen) store->SetMomentum(id, momentum);
   return absl::OkStatus();
 }
 

@@ -75,6 +75,9 @@ class ProgramEngine : public Engine {
   int64_t UpdatesOf(TableId table);
   // The rate of the table's pushes from now on; no table: that of all tables. Finite, 0 or more.
   absl::Status SetLearningRate(std::optional<TableId> table, double learning_rate);
+  // The momentum or beta1, likewise; no table: that of all tables whose optimizer has one. At least
+  // 0 and, as float32, below 1. INVALID_ARGUMENT also if there is no such table.
+  absl::Status SetMomentum(std::optional<TableId> table, double momentum);
   // Ends the step. The servers hear of each layer and sparse table without a push that the step is
   // done there without a gradient. `loss` is the mean over the step's samples.
   absl::Status EndStep(double loss, size_t samples, absl::Duration limit);
@@ -103,6 +106,8 @@ class ProgramEngine : public Engine {
 
  private:
   absl::Status CheckLayer(int layer) const;
+  absl::Status CheckTable(std::optional<TableId> table) const;
+  bool HasMomentum(TableId table) const;
   absl::Status WaitUntil(int layer, absl::Time deadline);
   absl::Status EndStepUntil(double loss, size_t samples, absl::Time deadline);
   // Pushes the layer with its gradient or without, once its values have arrived.

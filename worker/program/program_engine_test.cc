@@ -78,7 +78,7 @@ class ProgramEngineTest : public testing::Test {
     rig_.reset();  // before the engine
     ProgramEngine::Options options;
     options.clock = &clock_;
-    options.tables = TwoTables();
+    options.tables = tables_;
     options.initial.resize(2);
     options.job.mutable_cluster()->set_num_workers(1);
     options.steps = steps;
@@ -132,6 +132,7 @@ class ProgramEngineTest : public testing::Test {
   }
 
   ThrowingClock clock_;
+  std::vector<v1::TableSpec> tables_ = TwoTables();
   std::unique_ptr<ProgramEngine> engine_;
   std::unique_ptr<TrainingRig> rig_;
   std::unique_ptr<TrainingLoop> loop_;
@@ -430,6 +431,27 @@ TEST_F(ProgramEngineTest, CallsThatDoNotFitAreRefusedBeforeTheStart) {
   EXPECT_TRUE(absl::IsFailedPrecondition(engine.SetLearningRate(std::nullopt, 1)));
   EXPECT_TRUE(absl::IsDeadlineExceeded(engine.steps().AwaitStart(kShort)));
   EXPECT_TRUE(engine.values().empty());
+}
+
+TEST_F(ProgramEngineTest, OnlyAnOptimizerWithAMomentumTakesAnother) {
+  tables_[0].mutable_optimizer()->set_type(v1::OptimizerSpec::SGD);
+  v1::OptimizerSpec& rmsprop = *tables_[1].mutable_optimizer();
+  rmsprop.set_type(v1::OptimizerSpec::RMSPROP);
+  rmsprop.set_momentum(0);
+  Start(/*steps=*/1);
+  const absl::Status none = engine_->SetMomentum(std::nullopt, 0.5);
+  EXPECT_TRUE(absl::IsInvalidArgument(none)) << none;
+  rmsprop.set_momentum(0.9);
+  engine_->steps().Fail(absl::InternalError("another one follows"));
+  Join();
+  Start(/*steps=*/1);
+  EXPECT_TRUE(engine_->SetMomentum(std::nullopt, 0.5).ok());
+  EXPECT_TRUE(engine_->SetMomentum(TableId(1), 0.5).ok());
+  const absl::Status of_sgd = engine_->SetMomentum(TableId(0), 0.5);
+  EXPECT_TRUE(absl::IsInvalidArgument(of_sgd)) << of_sgd;
+  EXPECT_NE(of_sgd.message().find("table w0: expected a dense table whose"),
+            absl::string_view::npos);
+  EXPECT_TRUE(absl::IsInvalidArgument(engine_->SetMomentum(TableId(2), 0.5)));
 }
 
 TEST_F(ProgramEngineTest, TheEvaluatorReportsAfterItHasTheFinalValues) {

@@ -46,6 +46,7 @@ const std::map<std::string, std::string>& Rules() {
       {"lost_initial_values_awaited", "every exchange is answered"},
       {"manifest_first", "the job has failed"},
       {"momentum_not_restored", "error feedback"},
+      {"momentum_of_push_ignored", "final values"},
       {"operation_without_the_last", "operations of all workers"},
       {"optimizer_of_table_ignored", "final values"},
       {"optimizer_state_left_out", "final values"},

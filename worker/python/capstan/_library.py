@@ -159,6 +159,7 @@ FUNCTIONS: dict[str, tuple[object, list[object]]] = {
     "capstan_push_rows": (c_int32, [c_void_p, c_int32, c_void_p, c_size_t, c_void_p, c_void_p,
                                     c_size_t, c_int64]),
     "capstan_set_learning_rate": (c_int32, [c_void_p, c_int32, c_double]),
+    "capstan_set_momentum": (c_int32, [c_void_p, c_int32, c_double]),
     "capstan_optimizer_arrays": (c_int32, [c_void_p, c_int32]),
     "capstan_read_optimizer_state": (c_int32, [c_void_p, c_int32, c_int32, c_void_p, c_size_t,
                                                POINTER(c_int64), c_int64]),

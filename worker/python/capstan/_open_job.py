@@ -62,3 +62,7 @@ class OpenJob:
         """Of all tables if `table` is -1."""
         _library.check(
             self.library.capstan_set_learning_rate(self.pointer(), table, learning_rate))
+
+    def set_momentum(self, table: int, momentum: float) -> None:
+        """Of all tables that have one if `table` is -1."""
+        _library.check(self.library.capstan_set_momentum(self.pointer(), table, momentum))

@@ -22,7 +22,8 @@ _OF_DENSE_TABLES = ("momentum", "weight_decay", "amsgrad", "maximize")
 class Optimizer:
     """Base of SGD, Adagrad, Adam, AdamW, RMSprop and Lion, and for sparse tables RowAdagrad and FTRL.
 
-    lr is the learning rate, above 0. Table.learning_rate changes it while the job runs.
+    lr is the learning rate, above 0. Table.learning_rate changes it while the job runs, and
+    Table.momentum a momentum or the first beta.
     """
 
     lr: float

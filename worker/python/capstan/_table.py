@@ -86,6 +86,7 @@ class Table:
         self._index = index
         self._layer = layer
         self._learning_rate: Optional[float] = None
+        self._momentum: Optional[float] = None
 
     @property
     def values(self) -> numpy.typing.NDArray[numpy.float32]:
@@ -149,6 +150,17 @@ class Table:
     def learning_rate(self, learning_rate: float) -> None:
         self._job.set_learning_rate(self._index, learning_rate)
         self._learning_rate = learning_rate
+
+    @property
+    def momentum(self) -> Optional[float]:
+        """As learning_rate: the momentum of SGD and RMSprop, which began with one above 0, or the
+        first beta of Adam, AdamW and Lion. 0 to below 1."""
+        return self._momentum
+
+    @momentum.setter
+    def momentum(self, momentum: float) -> None:
+        self._job.set_momentum(self._index, momentum)
+        self._momentum = momentum
 
     @property
     def optimizer_arrays(self) -> int:

@@ -15,7 +15,7 @@ from capstan._torch_checkpoint import CheckpointStates, states_with
 from capstan._torch_embedding_bag import EmbeddingBag
 from capstan._torch_hooks import after_gradient
 from capstan._torch_optimizers import (expect_unchanged, fixed_settings, give_to_servers,
-                                       learning_rate)
+                                       learning_rate, momentum)
 from capstan._torch_plan import Plan, Planned
 from capstan._torch_refusals import (changed_gradient, changed_parameter, expect_group_sizes,
                                      expect_max_norm, expect_one_loss, group_sizes, second_gradient,
@@ -118,6 +118,7 @@ class AloneTrainer:
         for group, settings in zip(self._optimizer.param_groups, self._settings):
             expect_unchanged(group, settings)
             learning_rate(group)
+            momentum(group)
 
     def _may_step(self) -> bool:
         """Whether all gradients are finite, if there is a scaler."""

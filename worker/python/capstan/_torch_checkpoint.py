@@ -12,7 +12,7 @@ from typing import Any, Iterator, Optional, Protocol
 import torch
 
 from capstan._errors import Error, InvalidArgument, WrongOrder
-from capstan._torch_optimizers import learning_rate
+from capstan._torch_optimizers import learning_rate, momentum, set_momentum
 from capstan._torch_shared_state import bits_of, view_of
 
 _BUFFERS = "capstan.buffers"
@@ -40,14 +40,14 @@ class CheckpointStates:
                  optimizer: torch.optim.Optimizer, part: str = "") -> None:
         self._job = job
         self._objects: dict[str, Any] = {}
-        self._rates: list[LearningRates] = []
+        self._rates: list[Rates] = []
         self._begun = -1  # the last step that has begun
         self.add_model(model, optimizer, part)
 
     def add_model(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer,
                   part: str) -> None:
         """part: the end of the names of what is kept of this model."""
-        self._rates.append(LearningRates(optimizer))
+        self._rates.append(Rates(optimizer))
         self.add(_RATES + part, self._rates[-1])
         buffers = Buffers(model)
         if buffers.exist:
@@ -121,33 +121,41 @@ def states_with(others: Optional[CheckpointStates], job: StateKeeper, model: tor
     return others
 
 
-class LearningRates:
-    """Those of the optimizer's parameter groups. A scheduler that is made anew has set others by then,
-    so they come back when the first step begins."""
+class Rates:
+    """The learning rate and the momentum of each of the optimizer's parameter groups. A scheduler
+    that is made anew has set others by then, so they come back when the first step begins."""
 
     def __init__(self, optimizer: torch.optim.Optimizer) -> None:
         self._optimizer = optimizer
-        self._restored: Optional[list[float]] = None
+        self._restored: Optional[dict[str, list[Any]]] = None
 
-    def state_dict(self) -> dict[str, list[float]]:
+    def state_dict(self) -> dict[str, list[Any]]:
         if self._restored is not None:
-            return {"lr": self._restored}
-        return {"lr": [learning_rate(group) for group in self._optimizer.param_groups]}
+            return self._restored
+        groups = self._optimizer.param_groups
+        return {"lr": [learning_rate(group) for group in groups],
+                "momentum": [momentum(group) for group in groups]}
 
-    def load_state_dict(self, state: dict[str, list[float]]) -> None:
-        self._restored = state["lr"]
+    def load_state_dict(self, state: dict[str, list[Any]]) -> None:
+        self._restored = state
 
     def apply(self) -> None:
         restored, self._restored = self._restored, None
-        groups = self._optimizer.param_groups
-        if restored is not None and len(restored) != len(groups):
-            raise InvalidArgument(f"the checkpoint is of {len(restored)} parameter groups, but the "
+        if restored is None:
+            return
+        rates, groups = restored["lr"], self._optimizer.param_groups
+        if len(rates) != len(groups):
+            raise InvalidArgument(f"the checkpoint is of {len(rates)} parameter groups, but the "
                                   f"optimizer has {len(groups)}; make the same ones")
-        for group, rate in zip(groups, restored or []):
+        # Checkpoints of earlier versions of Capstan have no momenta.
+        momenta = restored.get("momentum", [None] * len(groups))
+        for group, rate, one in zip(groups, rates, momenta):
             if isinstance(group["lr"], torch.Tensor):
                 group["lr"].fill_(rate)
             else:
                 group["lr"] = rate
+            if one is not None:
+                set_momentum(group, one)
 
 
 class Buffers:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Mapping
+from typing import Any, Callable, Mapping, Optional
 
 import torch
 
@@ -12,8 +12,8 @@ from capstan._torch_lion import Lion as TorchLion
 
 # Settings that change the speed at most.
 _OF_SPEED = {"foreach", "fused", "capturable"}
-# What a program may change while it trains.
-_CHANGING = {"params", "lr", "initial_lr"}
+# What a program may change while it trains, and what schedulers note there.
+_CHANGING = {"params", "lr", "initial_lr", "max_lr", "min_lr", "max_momentum", "base_momentum"}
 # The only values that servers have.
 _REQUIRED: dict[str, object] = {
     "differentiable": False,
@@ -106,6 +106,26 @@ def learning_rate(group: Group) -> float:
     return float(rate)
 
 
+def momentum(group: Group) -> Optional[float]:
+    """The group's momentum, or the first of its betas. None: its optimizer has neither.
+
+    Raises InvalidArgument unless it is a number from 0 to below 1.
+    """
+    value = _numbers(group["betas"])[0] if "betas" in group else group.get("momentum")
+    if value is None or 0 <= value < 1:
+        return None if value is None else float(value)
+    name = "the first of betas" if "betas" in group else "momentum"
+    raise InvalidArgument(f"expected {name} from 0 to below 1, got {value}")
+
+
+def set_momentum(group: dict[str, Any], value: float) -> None:
+    """Sets what `momentum` gives."""
+    if "betas" in group:
+        group["betas"] = (value, *group["betas"][1:])
+    else:
+        group["momentum"] = value
+
+
 def _numbers(betas: tuple[Any, Any]) -> tuple[float, float]:
     if any(isinstance(beta, torch.Tensor) for beta in betas):
         raise InvalidArgument("expected numbers as betas, got a tensor; give betas=(0.9, 0.999)")
@@ -143,16 +163,26 @@ def replace_methods(optimizer: torch.optim.Optimizer,
 
 
 def fixed_settings(group: Group) -> dict[str, object]:
-    """What stays as it is while the job runs."""
+    """What stays as it is while the job runs, as far as expect_unchanged looks at it."""
     return {name: value for name, value in group.items()
             if name not in _CHANGING and name not in _OF_SPEED}
 
 
 def expect_unchanged(group: Group, settings: Mapping[str, object]) -> None:
-    """Raises InvalidArgument if a setting other than the learning rate is not as in `settings`."""
+    """Raises InvalidArgument if a setting is not as in `settings`, other than those that may change:
+    the learning rate, the first of betas, and a momentum that is above 0."""
     for name, value in settings.items():
-        now = group[name]
-        if (tuple(now) if isinstance(now, list) else now) != value:
+        if _fixed_part(name, group[name]) != _fixed_part(name, value):
             raise InvalidArgument(
                 f"{name} of a parameter group has changed from {value} to {group[name]}, but the "
-                "servers' stays; only lr may change (OneCycleLR: cycle_momentum=False)")
+                "servers' stays; only lr, the first of betas and a momentum above 0 may change. A "
+                "scheduler of an optimizer with momentum=0 is made before ct.attach, or with "
+                "cycle_momentum=False")
+
+
+def _fixed_part(name: str, value: Any) -> object:
+    if name == "momentum":
+        return value != 0  # with one there is a state
+    if name == "betas":
+        return tuple(value)[1:]
+    return tuple(value) if isinstance(value, list) else value

@@ -14,9 +14,10 @@ from capstan._job import Job
 from capstan._torch_carriers import Gpus, SmallGradients, values_of
 from capstan._torch_checkpoint import CheckpointStates, states_with
 from capstan._torch_hooks import hook_modules, on_gradient
-from capstan._torch_optimizers import expect_unchanged, give_to_servers, learning_rate
+from capstan._torch_optimizers import expect_unchanged, give_to_servers
 from capstan._torch_parameter import Parameter
 from capstan._torch_plan import Plan
+from capstan._torch_rates import SentRates
 from capstan._torch_reads import NoDispatch, Views, checksum, has_compiled, waiting_class
 from capstan._torch_refusals import (ADVICE_ON_GRADIENTS, expect_group_sizes, expect_max_norm,
                                      expect_one_loss, group_sizes, second_gradient, step_after_end)
@@ -63,7 +64,7 @@ class Trainer:
         self._defers = bool(self._max_norm or scaler is not None or not overlap or part)
         self._syncs = True
         self._group_sizes = group_sizes(optimizer)
-        self._rates = [optimizer.lr for optimizer in plan.server_optimizers]
+        self._rates = SentRates(optimizer, plan.server_optimizers)
         self.is_over = False  # finish has returned, or the job is closed
         self._has_looked = False  # in this step, for a checkpoint that waits for the worker's state
         self._has_warned = False  # of a read between backward and the step's end
@@ -214,18 +215,12 @@ class Trainer:
         self._has_waited = False
 
     def _send_rates(self) -> None:
-        """The learning rates of this step, where they have changed."""
+        """The learning rates and momenta of this step, where they have changed."""
         self._has_rates = True
-        trained: list[Union[Parameter, Rows]] = [*self._parameters, *self._rows]
         expect_group_sizes(self._optimizer, self._group_sizes)
-        for i, group in enumerate(self._optimizer.param_groups):
-            expect_unchanged(group, self._state.settings[i])
-            rate = learning_rate(group)
-            if rate != self._rates[i]:
-                self._rates[i] = rate
-                for one in trained:
-                    if one.group == i:
-                        one.table.learning_rate = rate
+        for group, settings in zip(self._optimizer.param_groups, self._state.settings):
+            expect_unchanged(group, settings)
+        self._rates.send(self._parameters, self._rows)
 
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:
