@@ -13,6 +13,7 @@ from typing import Any, Callable, Iterator
 import torch
 from torch import nn
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
 import capstan
 import capstan.torch as ct
@@ -145,14 +146,15 @@ def has_ddp_gradients(job: Job, rank: int) -> None:
     optimizer.step()
     trainer.step()
     expect(model.layers[0].weight.grad is None, "a new step")
-    # A worker without a backward steps with what the others have.
-    if rank == 0:
-        model.loss(batch).backward()
+    # A worker without a loss gives zeros.
+    with raising(capstan.WrongOrder, "before the backward"):
+        optimizer.step()
+    with raising(capstan.WrongOrder, "before the backward"):
+        trainer.step()
+    (model.loss(batch) * (1 - rank)).backward()
     optimizer.step()
     trainer.step()
     expect(torch.equal(kept, before), "a gradient of an earlier step has changed")
-    # Nobody has one.
-    trainer.step()
     digest = sum(float(one.detach().double().sum()) for one in both.parameters())
     expect(job.all_reduce(digest, "max") == job.all_reduce(digest, "min"), "other parameters")
     # A gradient that is not finite is the program's affair, as the scaler's.
@@ -164,20 +166,30 @@ def has_ddp_gradients(job: Job, rank: int) -> None:
     trainer.finish()
 
 
-def needs_a_step(job: Job, rank: int) -> None:
-    model = seeded(Mlp)
+def checkpoints_activations(job: Job, rank: int, is_whole: bool) -> None:
+    """The backward of a reentrant checkpoint is within that of the step."""
+    model, alone = seeded(Mlp), seeded(Mlp)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     trainer = HereTrainer(model, [optimizer], job)
-    if rank == 0:
-        with raising(capstan.JobFailed, "worker 1"):
-            model.loss(part_of(joined_batch(0), rank)).backward()
-            optimizer.step()
-            trainer.step()
-            trainer.finish()
-    else:
-        with raising(capstan.WrongOrder, "without backward and optimizer.step"):
-            trainer.step()
-        job.fail("worker 1 was refused")
+    batch = joined_batch(0)
+    part = part_of(batch, rank)
+    inner = model.layers if is_whole else model.layers[:4]
+    hidden = checkpoint(inner, part["x"].clone().requires_grad_(), use_reentrant=True)
+    logits = hidden if is_whole else model.layers[4](hidden)
+    loss = functional.cross_entropy(logits, part["label"])
+    if is_whole:
+        with raising(capstan.WrongOrder, "use_reentrant=False"):
+            loss.backward()
+        return job.fail("the end of the case")
+    loss.backward()
+    alone.loss(batch).backward()
+    for one, expected in zip(model.parameters(), alone.parameters()):
+        difference = float((one.grad - expected.grad).abs().max())
+        expect(difference < TOLERANCE, f"a gradient differs by {difference}")
+    optimizer.step()
+    trainer.step()
+    trainer.finish()
+    return None
 
 
 def joins(job: Job, rank: int) -> None:
@@ -314,8 +326,14 @@ def keeps_many_arrays(job: Job, rank: int) -> None:
     expect(table.updates == 0 and table.values.tolist() == [1.0] * 6, "the parameters")
     table.push_pull(array * (1 + 2 * rank))
     expect(table.values.tolist() == [2.0] * 6 and table.updates == 1, f"{table.values}")
-    table.keep([array, array * float("nan")], is_last=True)
+    if rank == 0:
+        with raising(capstan.WrongOrder, "the step that goes on"):
+            table.keep([array])
     job.end_step()
+    if rank == 0:
+        with raising(capstan.WrongOrder, "lack the last parameters"):
+            job.finish()
+    table.keep([array, array * float("nan")], is_last=True)
     job.finish()
 
 

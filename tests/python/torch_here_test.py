@@ -37,8 +37,10 @@ class TorchHereTest(unittest.TestCase):
     def test_workers_may_have_different_numbers_of_batches(self) -> None:
         self.workers.run("joins", num_servers=2)
 
-    def test_a_step_without_the_optimizers_is_refused(self) -> None:
-        self.workers.run("needs_a_step")
+    def test_activations_may_be_checkpointed(self) -> None:
+        for is_whole in (False, True):
+            with self.subTest(is_whole=is_whole):
+                self.workers.run("checkpoints_activations", is_whole=is_whole)
 
     def test_workers_with_other_parameters_are_warned(self) -> None:
         self.workers.run("warns_of_different_parameters")
@@ -70,10 +72,9 @@ class TorchHereTest(unittest.TestCase):
                          path=str(path), name=name, restored_from=0)
         steps = {int(re.search(r"^step: (\d+)", one.read_text(), re.M)[1]): one.parent
                  for one in kept.glob("checkpoint-*/manifest")}
-        self.assertTrue(steps)
-        for number, step in enumerate(sorted(steps)):
-            if step == torch_here_cases.KEPT_STEPS:
-                continue
+        cuts = sorted(step for step in steps if step < torch_here_cases.KEPT_STEPS)
+        self.assertTrue(cuts, steps)
+        for number, step in enumerate(cuts):
             again = self.folder / f"{name}-{step}.safetensors"
             self.workers.run("trains", f"--checkpoint_dir={kept}-{step}", f"--output={again}",
                              *flags, f"--restore={steps[step]}", path=str(path), name=name,

@@ -403,7 +403,7 @@ CAPSTAN_EXPORT capstan_status capstan_worker_state_get(capstan_job* job, const c
 /* For pieces that are dear to make: sets `*is_due` to 1 if a checkpoint waits for them, or for
  * capstan_keep_table, and to 0 if not. Call it before each step's computation; who has called it
  * once puts pieces only when it says so, and before capstan_finish. Waits for the values of the
- * first dense table. */
+ * first dense table, and of those with replies_mean. */
 CAPSTAN_EXPORT capstan_status capstan_worker_state_due(capstan_job* job, int32_t* is_due,
                                                        int64_t timeout_ms);
 

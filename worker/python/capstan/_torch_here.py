@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import sys
+import threading
 import warnings
 import weakref
 import zlib
-from typing import Any, Callable, Iterator, Optional, Sequence, Union
+from typing import Any, Callable, Iterable, Iterator, Optional, Union
 
 import torch
 
@@ -27,6 +29,9 @@ from capstan._torch_shared_state import bits_of, view_of
 from capstan._torch_structure import Structure
 
 
+_CHECKPOINT = "torch.utils.checkpoint"
+
+
 class HereTrainer:
     """Each worker steps its own optimizers with the mean of all workers' gradients, as with DDP.
 
@@ -34,8 +39,11 @@ class HereTrainer:
     are the means. A step is from one `step` to the next, with one backward outside of no_sync.
     """
 
-    def __init__(self, model: torch.nn.Module, optimizers: Sequence[torch.optim.Optimizer],
+    def __init__(self, model: torch.nn.Module, optimizers: Iterable[torch.optim.Optimizer],
                  job: Union[Job, AloneJob, Callable[[], Job]]) -> None:
+        optimizers = list(optimizers)
+        if not optimizers:
+            raise InvalidArgument("expected an optimizer, got an empty list")
         for optimizer in optimizers:
             _expect_usual(optimizer)
         self._plan = Plan(model, *optimizers, runs_here=True)
@@ -45,6 +53,7 @@ class HereTrainer:
         self.job = job if isinstance(job, (Job, AloneJob)) else job()
         self.is_over = False  # finish has returned
         self._syncs = True
+        self._lock = threading.Lock()  # backward has a thread for each device
         self._has_looked = False  # in this step, for a checkpoint that waits for the state
         self._parameters = [_Parameter(one) for one in self._plan.parameters]
         if isinstance(self.job, Job):
@@ -58,6 +67,11 @@ class HereTrainer:
         self._nodes: list[object] = []  # that have to live as long
         self._hook_model(model)
         self._releases = [self._hook_optimizer(one) for one in optimizers]
+        if isinstance(self.job, Job):
+            self.job._open.advice_on_gradients = (
+                "Lossy codecs cannot send it: with a GradScaler start the job without --push_codec "
+                "and --pull_codec")
+            self.job._call_at_end(weakref.WeakMethod(self._release))
 
     def _start(self, job: Job) -> None:
         """From then on all workers have the same parameters and buffers."""
@@ -91,15 +105,15 @@ class HereTrainer:
             self._nodes.append(node)
 
     def _hook_optimizer(self, optimizer: torch.optim.Optimizer) -> Callable[[], None]:
-        """optimizer.step() of a worker without a backward also steps with the others' means."""
+        """optimizer.step() comes after the step's backward: gradients are not the means before."""
         own_step = optimizer.step
         trainer = weakref.ref(self)
 
         def step(closure: Any = None, **further: Any) -> Any:
             alive = trainer()
-            if alive is not None and not alive._has_means and closure is None:
-                alive._exchange()
             if alive is not None:
+                if not alive._has_means and closure is None:
+                    raise _without_backward("optimizer.step()")
                 optimizer._step_count = alive.job.step + 1  # type: ignore[attr-defined]
             return own_step(closure, **further) if closure is not None else own_step(**further)
 
@@ -132,15 +146,19 @@ class HereTrainer:
         """Backward has made the parameter's gradient."""
         if one.is_sent:
             raise second_gradient(one.name)
-        if not self._awaits_end:
-            self._awaits_end = True
-            engine: Any = torch.autograd.Variable._execution_engine
-            engine.queue_callback(self._exchange)
-        self._look()
+        with self._lock:
+            is_first, self._awaits_end = not self._awaits_end, True
+            if is_first:
+                _expect_outermost(one.name)
+                engine: Any = torch.autograd.Variable._execution_engine
+                engine.queue_callback(self._exchange)
+                self._look()
         one.send()
 
     def _exchange(self) -> None:
         """Backward has ended. Sends what is left, and waits for the means."""
+        if self._has_means:
+            return
         self._look()
         for one in reversed(self._parameters):
             if not one.is_sent:
@@ -159,9 +177,9 @@ class HereTrainer:
             self._syncs = before
 
     def step(self, loss: Union[float, torch.Tensor, None] = None, samples: int = 0) -> None:
-        """Ends a step, after optimizer.step(), and clears gradients. Schedulers may step before.
+        """Ends a step, after optimizer.step(), and clears gradients.
 
-        Raises WrongOrder: others have made gradients, and this worker has not stepped with them.
+        Raises WrongOrder: there was no backward in this step.
         """
         if self.is_over:
             raise step_after_end()
@@ -174,11 +192,7 @@ class HereTrainer:
         for optimizer, sizes in zip(self.optimizers, self._group_sizes):
             expect_group_sizes(optimizer, sizes)
         if not self._has_means:
-            self._exchange()
-            if any(one.tensor.grad is not None for one in self._parameters):
-                raise WrongOrder(
-                    "ct.step() came without backward and optimizer.step(), and the workers would "
-                    "have other parameters from here on; call optimizer.step() in every step")
+            raise _without_backward("ct.step()")
         self._end_step(loss, samples)
 
     def _end_step(self, loss: Optional[float], samples: int) -> None:
@@ -209,21 +223,28 @@ class HereTrainer:
             optimizer.step()
 
     def finish(self) -> bool:
-        """No further step. Model and optimizer are the program's alone again."""
+        """No further step. Model and optimizers are the program's alone again."""
         if not self.is_over:
+            self._state.begin_step()  # of a job that had no step left
             self._state.is_last = True
             self.states.save()
             self._expect_equal()
-            self.is_over = True
-            for hook in self._hooks:
-                hook.remove()
-            self._hooks.clear()
-            self._nodes.clear()
-            for one in self._parameters:
-                one.tensor.grad = None
-            for release in self._releases:
-                release()
+            self._release()
         return self.job.finish()
+
+    def _release(self) -> None:
+        """The job is over for the model: it computes and trains alone from now on."""
+        if self.is_over:
+            return
+        self.is_over = True
+        for hook in self._hooks:
+            hook.remove()
+        self._hooks.clear()
+        self._nodes.clear()
+        for one in self._parameters:
+            one.tensor.grad = None
+        for release in self._releases:
+            release()
 
     def _expect_equal(self) -> None:
         """Warns if the workers' parameters differ. The servers have rank 0's."""
@@ -275,6 +296,22 @@ class _Parameter:
         mean = values_of(self.table)
         self.tensor.grad = None if before == self._updates else torch.empty_like(
             self.tensor, requires_grad=False).copy_(mean)
+
+
+def _without_backward(call: str) -> WrongOrder:
+    return WrongOrder(f"{call} came before the backward of its step; a worker without a batch calls "
+                      "backward on a loss of zero, or goes on in `with ct.join():`")
+
+
+def _expect_outermost(name: str) -> None:
+    """Raises WrongOrder within the backward of a reentrant checkpoint, whose end is not the end of
+    the step's backward."""
+    frame: Any = sys._getframe()
+    while frame is not None:
+        if frame.f_code.co_name == "backward" and frame.f_globals.get("__name__") == _CHECKPOINT:
+            raise WrongOrder(f"the gradient of {name}, the first one, was made within a checkpoint; "
+                             "give torch.utils.checkpoint.checkpoint(..., use_reentrant=False)")
+        frame = frame.f_back
 
 
 def _expect_usual(optimizer: torch.optim.Optimizer) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Optional, Protocol, Sequence, Union
 import torch
 
 from capstan._alone_job import AloneJob
+from capstan._errors import InvalidArgument
 from capstan._job import Job
 from capstan._table import Table
 
@@ -53,6 +54,11 @@ class HereState:
 
     def load_state_dict(self, saved: dict[str, Any]) -> None:
         wholes = [_copy_of(whole) for whole in saved["optimizers"]]
+        if len(wholes) != len(self._optimizers) or len(saved["arrays"]) != len(self._parameters):
+            raise InvalidArgument(
+                f"the checkpoint is of {len(wholes)} optimizers and {len(saved['arrays'])} "
+                f"parameters, got {len(self._optimizers)} and {len(self._parameters)}; make the "
+                "same ones")
         places = self._places(wholes)
         for one, arrays in zip(self._parameters, saved["arrays"]):
             assert one.table is not None
