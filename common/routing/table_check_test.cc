@@ -143,7 +143,8 @@ v1::TableSpec MeanTable() {
 
 // Under BSP, in which the table replies the mean.
 std::string MeanErrorOf(const v1::JobSpec& job, const v1::TableSpec& table = MeanTable()) {
-  const absl::Status status = CheckMeanTables(job, Tables({Table("other", {2}), table}), kMaxSliceBytes / 32);
+  const absl::Status status =
+      CheckMeanTables(job, Tables({Table("other", {2}), table}), kMaxSliceBytes / 32);
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   return std::string(status.message());
 }
@@ -182,7 +183,8 @@ TEST(CheckMeanTablesTest, RefusesEveryModeButBsp) {
     job.mutable_consistency()->set_mode(mode);
     EXPECT_THAT(MeanErrorOf(job), HasSubstr("table w, whose optimizer the program runs: expected "
                                             "--consistency=bsp, since all workers"));
-    EXPECT_TRUE(CheckMeanTables(job, Tables({Table("w", {3})}), kMaxSliceBytes / 32).ok()) << "another kind of table";
+    EXPECT_TRUE(CheckMeanTables(job, Tables({Table("w", {3})}), kMaxSliceBytes / 32).ok())
+        << "another kind of table";
   }
 }
 
@@ -222,7 +224,8 @@ TEST(CheckMeanTablesTest, TheCodecOfATableGoesBeforeThatOfTheJob) {
   EXPECT_THAT(MeanErrorOf(job), HasSubstr("got --pull_codec=topk:0.5"));
   own.set_table("other");
   job.mutable_codec()->set_pull("int8");
-  EXPECT_TRUE(CheckMeanTables(job, Tables({Table("other", {2}), MeanTable()}), kMaxSliceBytes / 32).ok());
+  EXPECT_TRUE(
+      CheckMeanTables(job, Tables({Table("other", {2}), MeanTable()}), kMaxSliceBytes / 32).ok());
 }
 
 TEST(CheckTableCodecsTest, NamesATableThatTheModelDoesNotHave) {

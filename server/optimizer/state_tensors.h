@@ -17,8 +17,8 @@ struct StateTensors {
   std::string step;  // optimizer.TABLE.step, a scalar; empty: the optimizer has no state
 };
 
-// Those of a table. All are empty for a sparse table, whose rows have their state with them, and for
-// one whose optimizer the program runs.
+// Those of a table. All are empty for a sparse table, whose rows have their state with them, and
+// for one whose optimizer the program runs.
 StateTensors StateTensorsOf(const v1::JobSpec& job, const v1::TableSpec& table);
 
 // Those of all `tables`, as tables with their names and shapes. INVALID_ARGUMENT, naming it: a

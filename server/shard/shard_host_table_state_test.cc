@@ -92,12 +92,11 @@ ExchangeReply PullArray(ShardHost& host, uint32_t array) {
 // As another process reads the host's values, in order.
 std::vector<float> ValuesOf(ShardHost& host) {
   std::vector<float> all;
-  const absl::Status status =
-      host.ReadSlices([&all](uint64_t, const SliceSnapshot& slice) {
-        const std::vector<float> values = Floats(slice.values);
-        all.insert(all.end(), values.begin(), values.end());
-        return absl::OkStatus();
-      });
+  const absl::Status status = host.ReadSlices([&all](uint64_t, const SliceSnapshot& slice) {
+    const std::vector<float> values = Floats(slice.values);
+    all.insert(all.end(), values.begin(), values.end());
+    return absl::OkStatus();
+  });
   EXPECT_TRUE(status.ok()) << status;
   return all;
 }

@@ -222,7 +222,7 @@ class Slice {
   const bool check_finite_;
   const bool replies_mean_;
   uint64_t parameters_cut_ = 0;  // for which SetParameters was called last
-  const size_t size_bytes_;  // of the values
+  const size_t size_bytes_;      // of the values
   WorkerCounter& non_finite_pushes_;
 
   bool awaits_initial_;

@@ -67,7 +67,9 @@ class SliceState {
   Payload ShareReplied() const { return Replied().Share(); }
   // The optimizer's state, shared like the values.
   std::vector<Payload> ShareOptimizerState() const;
-  bool optimizer_has_momentum() const { return optimizer_ != nullptr && optimizer_->has_momentum(); }
+  bool optimizer_has_momentum() const {
+    return optimizer_ != nullptr && optimizer_->has_momentum();
+  }
   uint32_t optimizer_arrays() const { return static_cast<uint32_t>(optimizer_state_.size()); }
   // Number of updates that the optimizer has counted. A loaded state comes with a number, from
   // which it counts on.

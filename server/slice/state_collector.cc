@@ -121,8 +121,7 @@ absl::Status StateCollector::Check(WorkerId worker, const Payload& state) const 
 
 absl::Status StateCollector::Keep(WorkerId worker, uint64_t cut, const Payload& state) {
   RETURN_IF_ERROR(Check(worker, state));
-  const bool is_final =
-      cut == kFinalCut && (final_.count(worker) == 0 || kind_ == Kind::kTable);
+  const bool is_final = cut == kFinalCut && (final_.count(worker) == 0 || kind_ == Kind::kTable);
   const bool is_awaited = awaited_.count(worker) > 0 && (cut == cut_ || cut == kFinalCut);
   if (!is_final && !is_awaited) return absl::OkStatus();
   ASSIGN_OR_RETURN(const Payload kept, CopyOf(state));

@@ -638,7 +638,8 @@ Scenario DrawScenario(uint64_t seed) {
   if (HasRestoredProgram(seed)) {
     for (Scenario* life : LivesOf(scenario)) MakeBsp(*life);
   }
-  if (seed % 7 == 6 || HasRestoredProgram(seed)) DrawProgram(programs, IsAlwaysBsp(LivesOf(scenario)), scenario);
+  if (seed % 7 == 6 || HasRestoredProgram(seed))
+    DrawProgram(programs, IsAlwaysBsp(LivesOf(scenario)), scenario);
   Random codecs(seed, /*stream=*/5);
   if (seed % 8 == 0 || seed % 16 == 9) DrawCodecs(codecs, scenario);
   if (seed % 16 == 4 || seed % 16 == 5) DrawResiduals(codecs, scenario);
@@ -724,7 +725,8 @@ std::string Describe(const Scenario& scenario) {
       scenario.program.has_value() ? ", a program" : "",
       scenario.program.has_value() && scenario.program->reduces ? ", reduces" : "",
       scenario.program.has_value() && !scenario.program->ends.empty() ? ", joins" : "",
-      HasSparseTable(scenario) ? ", sparse rows" : "", HasMeanTable(scenario) ? ", means" : "", DescribeCodecs(scenario));
+      HasSparseTable(scenario) ? ", sparse rows" : "", HasMeanTable(scenario) ? ", means" : "",
+      DescribeCodecs(scenario));
 }
 
 }  // namespace capstan

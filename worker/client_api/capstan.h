@@ -374,9 +374,9 @@ CAPSTAN_EXPORT capstan_status capstan_load_optimizer_state(capstan_job* job, int
  * are the parameters, the others (at most 16) are what the program's optimizer keeps, each with
  * `count` numbers, as many as the table has. They are copied. Rank 0 calls it before a step's
  * pushes if capstan_worker_state_due says so, and with `is_last` before capstan_finish, for
- * --output and readers, once. The calls of other ranks do nothing. After a restore the first values of
- * every rank are these parameters, and until the first push capstan_read_optimizer_state reads the
- * other arrays, from 0 on. CAPSTAN_INVALID_ARGUMENT: the table is another one, or a number of
+ * --output and readers, once. The calls of other ranks do nothing. After a restore the first values
+ * of every rank are these parameters, and until the first push capstan_read_optimizer_state reads
+ * the other arrays, from 0 on. CAPSTAN_INVALID_ARGUMENT: the table is another one, or a number of
  * arrays or numbers. */
 CAPSTAN_EXPORT capstan_status capstan_keep_table(capstan_job* job, int32_t table,
                                                  const float* const* arrays, size_t num_arrays,

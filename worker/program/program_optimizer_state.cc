@@ -209,11 +209,11 @@ absl::Status ProgramOptimizerState::CheckKept(
   const uint64_t elements = ElementsOf(spec);
   const bool has_size = absl::c_all_of(
       arrays, [elements](absl::Span<const float> one) { return one.size() == elements; });
-  if (!arrays.empty() && arrays.size() <= 1 + kMaxTableStateArrays && has_size) return absl::OkStatus();
+  if (!arrays.empty() && arrays.size() <= 1 + kMaxTableStateArrays && has_size)
+    return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
-      "table ", spec.name(), ": expected its parameters and at most ",
-                   kMaxTableStateArrays, " arrays of the optimizer's state, each of ", elements,
-                   " numbers, got ", arrays.size()));
+      "table ", spec.name(), ": expected its parameters and at most ", kMaxTableStateArrays,
+      " arrays of the optimizer's state, each of ", elements, " numbers, got ", arrays.size()));
 }
 
 absl::Status ProgramOptimizerState::KeepUntil(TableId table,

@@ -117,9 +117,7 @@ absl::StatusOr<bool> ProgramWorkerState::AwaitDue(absl::Duration limit) {
     // The state of this step is taken already, or there is none.
     if (at_push_.has_value() || (pieces_.empty() && !has_means_)) return false;
   }
-  const auto is_pushed = [this](int layer) {
-    return steps_.IsPushed(static_cast<size_t>(layer));
-  };
+  const auto is_pushed = [this](int layer) { return steps_.IsPushed(static_cast<size_t>(layer)); };
   if (has_means_ && absl::c_any_of(layers_, is_pushed)) return false;
   for (const int layer : layers_) {
     const absl::Status waited =

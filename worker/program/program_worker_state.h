@@ -67,9 +67,9 @@ class ProgramWorkerState {
   Clock& clock_;
   ProgramSteps& steps_;
   const bool has_checkpoints_;
-  const std::optional<int> layer_;          // of the first dense table; none: there is none
-  const std::set<int> layers_;  // that, and those of tables whose optimizer the program runs
-  const bool has_means_;        // there are such tables
+  const std::optional<int> layer_;  // of the first dense table; none: there is none
+  const std::set<int> layers_;      // that, and those of tables whose optimizer the program runs
+  const bool has_means_;            // there are such tables
 
   std::atomic<bool> is_announcing_ = false;  // the servers are being told that there are pieces
 

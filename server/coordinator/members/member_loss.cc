@@ -78,11 +78,12 @@ MemberLoss LossOfWorker(uint32_t worker, const std::string& what, const std::str
     return Failing(absl::StrCat(
         what, " and was the last live worker: see the workers' logs, and start the job again"));
   }
-    // Worker 0 has the last parameters until it has given them.
+  // Worker 0 has the last parameters until it has given them.
   if (HasMeanTables(facts) && (worker == 0 || ChangesBits(facts))) {
     return Failing(absl::StrCat(
-        what, "; the programs run the optimizer, and no other process could begin with its state: "
-              "start the job again, or "
+        what,
+        "; the programs run the optimizer, and no other process could begin with its state: "
+        "start the job again, or "
         "go on from a checkpoint"));
   }
   const Member& member = facts.members.workers()[worker];
