@@ -244,6 +244,11 @@ def refuses(job: Job, rank: int) -> None:
             ct.attach(model, optimizer, job=job, optimizer_runs="here", **further)
     with raising(capstan.InvalidArgument, "\"here\""):
         ct.attach(model, optimizer, job=job, optimizer_runs="there")
+    for wrong in ([], [optimizer, optimizer], None, {"one": optimizer}):
+        with raising(capstan.InvalidArgument, "optimizer"):
+            ct.attach(model, wrong, job=job, optimizer_runs="here")
+    with raising(capstan.InvalidArgument, "several run"):
+        ct.attach(model, [optimizer], job=job)
     bags = nn.Sequential(ct.EmbeddingBag(name="bag", dim=2), nn.Linear(2, 2))
     with raising(capstan.InvalidArgument, "EmbeddingBag"):
         HereTrainer(bags, [torch.optim.SGD(bags[1].parameters(), lr=0.1)], job)

@@ -32,7 +32,7 @@ bool ChangesBits(const JobFacts& facts) {
 
 // Whether the programs run the optimizer of a table.
 bool HasMeanTables(const JobFacts& facts) {
-  return std::any_of(facts.view.tables().begin(), facts.view.tables().end(),
+  return std::any_of(facts.tables.specs().begin(), facts.tables.specs().end(),
                      [](const v1::TableSpec& table) { return table.replies_mean(); });
 }
 

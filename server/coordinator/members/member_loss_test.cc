@@ -70,17 +70,25 @@ TEST(MemberLossTest, AJobThatMayNotHaveOtherBitsFails) {
 }
 
 TEST(MemberLossTest, AJobWhoseProgramsRunAnOptimizerFails) {
-  ExampleFacts example = Training();
-  SetSteps(example, /*steps_done=*/4);
-  example.facts.view.add_tables()->set_name("b");
-  v1::TableSpec& table = *example.facts.view.add_tables();
+  v1::JobSpec job;
+  job.mutable_consistency()->set_mode(v1::ConsistencySpec::BSP);
+  v1::RegisterWorkerRequest worker;
+  v1::TableSpec& table = *worker.add_tables();
   table.set_name("w");
+  table.add_shape(3);
   table.set_replies_mean(true);
-  const MemberLoss loss = Lose(example, 1);
-  EXPECT_TRUE(loss.fails_job);
-  EXPECT_EQ(loss.event.text,
-            "worker 1 is gone; the programs run the optimizer, and no other process could begin "
-            "with its state: go on from a checkpoint");
+  constexpr uint64_t kSliceBytes = 1 << 20;
+  for (const uint32_t lost : {0, 1}) {
+    for (const int64_t steps_done : {4, 9}) {
+      ExampleFacts example(/*num_servers=*/1, /*num_workers=*/2, job);
+      ASSERT_TRUE(example.facts.tables.Take(worker, /*is_first=*/true, kSliceBytes).ok());
+      SetSteps(example, steps_done);
+      const MemberLoss loss = Lose(example, lost);
+      EXPECT_EQ(loss.fails_job, lost == 0 || steps_done < 9) << lost << " " << steps_done;
+      if (!loss.fails_job) continue;
+      EXPECT_THAT(loss.event.text, HasSubstr("the programs run the optimizer, and no other"));
+    }
+  }
 }
 
 TEST(MemberLossTest, WithoutTheLastWorkerOnlyAJobThatStaysGoesOn) {

@@ -30,6 +30,7 @@ from capstan._torch_structure import Structure
 
 
 _CHECKPOINT = "torch.utils.checkpoint"
+_MOST_UNSTEPPED = 20
 
 
 class HereTrainer:
@@ -42,8 +43,7 @@ class HereTrainer:
     def __init__(self, model: torch.nn.Module, optimizers: Iterable[torch.optim.Optimizer],
                  job: Union[Job, AloneJob, Callable[[], Job]]) -> None:
         optimizers = list(optimizers)
-        if not optimizers:
-            raise InvalidArgument("expected an optimizer, got an empty list")
+        _expect_apart(optimizers)
         for optimizer in optimizers:
             _expect_usual(optimizer)
         self._plan = Plan(model, *optimizers, runs_here=True)
@@ -53,6 +53,7 @@ class HereTrainer:
         self.job = job if isinstance(job, (Job, AloneJob)) else job()
         self.is_over = False  # finish has returned
         self._syncs = True
+        self._unstepped = 0  # steps since an optimizer has stepped
         self._lock = threading.Lock()  # backward has a thread for each device
         self._has_looked = False  # in this step, for a checkpoint that waits for the state
         self._parameters = [_Parameter(one) for one in self._plan.parameters]
@@ -114,6 +115,7 @@ class HereTrainer:
             if alive is not None:
                 if not alive._has_means and closure is None:
                     raise _without_backward("optimizer.step()")
+                alive._unstepped = 0
                 optimizer._step_count = alive.job.step + 1  # type: ignore[attr-defined]
             return own_step(closure, **further) if closure is not None else own_step(**further)
 
@@ -193,6 +195,11 @@ class HereTrainer:
             expect_group_sizes(optimizer, sizes)
         if not self._has_means:
             raise _without_backward("ct.step()")
+        # A GradScaler leaves some out.
+        self._unstepped += 1
+        if self._unstepped == _MOST_UNSTEPPED:
+            warnings.warn(f"no optimizer has stepped in {_MOST_UNSTEPPED} steps; call "
+                          "optimizer.step() before ct.step()")
         self._end_step(loss, samples)
 
     def _end_step(self, loss: Optional[float], samples: int) -> None:
@@ -312,6 +319,15 @@ def _expect_outermost(name: str) -> None:
             raise WrongOrder(f"the gradient of {name}, the first one, was made within a checkpoint; "
                              "give torch.utils.checkpoint.checkpoint(..., use_reentrant=False)")
         frame = frame.f_back
+
+
+def _expect_apart(optimizers: list[torch.optim.Optimizer]) -> None:
+    if not optimizers or not all(isinstance(one, torch.optim.Optimizer) for one in optimizers):
+        raise InvalidArgument(f"expected an optimizer or a list of them, got {optimizers!r}")
+    tensors = [id(tensor) for one in optimizers for group in one.param_groups
+               for tensor in group["params"]]
+    if len(tensors) != len(set(tensors)):
+        raise InvalidArgument("two of the optimizers have a parameter in common; give each its own")
 
 
 def _expect_usual(optimizer: torch.optim.Optimizer) -> None:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import Any, Callable, Iterator, Mapping, Optional, Sequence, TypeVar, Union
+from typing import Any, Callable, Iterable, Iterator, Mapping, Optional, Sequence, TypeVar, Union
 
 import torch
 
@@ -117,16 +117,20 @@ def attach(model: Model,
                 "with a list of their optimizers")
         _expect_none_attached()
         is_by_itself = job is None and is_alone()
-        optimizers = [optimizer] if isinstance(optimizer, torch.optim.Optimizer) else optimizer
+        is_list = isinstance(optimizer, Iterable) and not isinstance(optimizer, Mapping)
+        optimizers: Any = optimizer if is_list else [optimizer]
         _attached = HereTrainer(model, optimizers,
                                 AloneJob() if is_by_itself else job or _job.connect)
         if is_by_itself:
             say_alone()
         _expect_places_as_told(_attached.job)
         return model
-    if optimizer_runs != "servers" or not isinstance(optimizer, torch.optim.Optimizer):
-        raise InvalidArgument("expected one optimizer that the servers run, or "
-                              f"optimizer_runs=\"here\", got {optimizer_runs!r}")
+    if optimizer_runs != "servers":
+        raise InvalidArgument("optimizer_runs: expected \"servers\" or \"here\", got "
+                              f"{optimizer_runs!r}")
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise InvalidArgument(f"expected an optimizer, got {type(optimizer).__name__}; several run "
+                              "with optimizer_runs=\"here\"")
     if _group is not None:
         if job is not None:
             raise InvalidArgument("job: give it to ct.attach_together")
@@ -224,8 +228,11 @@ def step(loss: Union[float, torch.Tensor, None] = None, samples: int = 0, *,
     if isinstance(trainer, TrainerGroup):
         trainer.step(loss, samples, optimizer)
         return
-    own = trainer.optimizers if isinstance(trainer, HereTrainer) else [trainer._optimizer]
-    if optimizer is not None and optimizer not in own:
+    if isinstance(trainer, HereTrainer):
+        if optimizer is not None:
+            raise InvalidArgument("optimizer: with optimizer_runs=\"here\" call optimizer.step() "
+                                  "before ct.step()")
+    elif optimizer is not None and optimizer is not trainer._optimizer:
         raise InvalidArgument("optimizer: expected the one that was given to ct.attach")
     trainer.step(loss, samples)
 
