@@ -43,7 +43,8 @@ KINDS: dict[str, tuple[Callable[[Any], torch.optim.Optimizer], Callable[[Any], A
                                                amsgrad=True), _one_cycle),
     "rmsprop": (lambda model: torch.optim.RMSprop(model.parameters(), lr=0.01, eps=1e-2,
                                                   momentum=0.9), _one_cycle),
-    "lion": (lambda model: ct.Lion(model.parameters(), lr=0.01, weight_decay=0.1), _one_cycle),
+    "lion": (lambda model: ct.Lion(model.parameters(), lr=0.01, weight_decay=0.1),
+             lambda optimizer: OneCycleLR(optimizer, max_lr=0.001, total_steps=STEPS + 1)),
     "cyclic": (lambda model: torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.85), _cyclic),
     # The scheduler gives them a momentum.
     "momentum from 0": (lambda model: torch.optim.SGD(model.parameters(), lr=0.1), _one_cycle),
@@ -78,7 +79,18 @@ def equals_one_process(job: Job, rank: int, kind: str, is_late: bool) -> None:
     expect(len(momenta) > 3, f"expected several momenta, got {momenta}")
     if trainer.finish():
         job.report()
-    expect_equal(model, expected, TOLERANCE)
+    if kind == "lion":
+        _expect_mostly_equal(model, expected)
+    else:
+        expect_equal(model, expected, TOLERANCE)
+
+
+def _expect_mostly_equal(got: nn.Module, expected: nn.Module) -> None:
+    """The sign of a sum that is 0 up to rounding is any. Later steps then differ in few others."""
+    differences = torch.cat([(one - other).abs().flatten() for one, other
+                             in zip(got.parameters(), expected.parameters())])
+    others = int((differences > TOLERANCE).sum())
+    expect(others < len(differences) / 1000, f"{others} of {len(differences)} differ")
 
 
 def refuses_a_momentum_without_a_state(job: Job, rank: int) -> None:

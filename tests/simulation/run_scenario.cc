@@ -15,7 +15,6 @@
 #include "common/history/check/check_history.h"
 #include "common/history/history.h"
 #include "common/history/history_file.h"
-#include "common/job/optimizer_check.h"
 #include "tests/simulation/known_rows.h"
 #include "tests/simulation/own_state_check.h"
 #include "tests/simulation/residual_check.h"
@@ -125,7 +124,8 @@ std::optional<v1::OptimizerSpec> OptimizerOfStep(const Scenario& scenario, Table
                                                  Step step) {
   const v1::TableSpec& spec = scenario.tables[table.value()];
   v1::OptimizerSpec optimizer = spec.has_optimizer() ? spec.optimizer() : scenario.job.optimizer();
-  if (!HasMomentum(optimizer)) optimizer.set_momentum(0);
+  const bool has_momentum = optimizer.type() == v1::OptimizerSpec::MOMENTUM;
+  if (!has_momentum) optimizer.set_momentum(0);
   for (uint32_t worker = 0; worker < scenario.job.cluster().num_workers(); ++worker) {
     const WorkerId id(worker);
     if (!HasGradient(scenario, id, step, table)) continue;
@@ -138,7 +138,7 @@ std::optional<v1::OptimizerSpec> OptimizerOfStep(const Scenario& scenario, Table
     const UserProgram& program = *scenario.program;
     optimizer.set_learning_rate(
         program.LearningRate(id, step, table).value_or(optimizer.learning_rate()));
-    if (!HasMomentum(optimizer)) return optimizer;
+    if (!has_momentum) return optimizer;
     optimizer.set_momentum(program.Momentum(id, step, table).value_or(optimizer.momentum()));
     return optimizer;
   }

@@ -11,7 +11,6 @@
 #include "common/base/status_macros.h"
 #include "common/history/history.h"
 #include "common/job/job_properties.h"
-#include "common/job/optimizer_check.h"
 #include "common/routing/job_view.h"
 #include "common/tensor/slicing.h"
 
@@ -148,9 +147,13 @@ absl::Status ScriptedEngine::Push(int layer, const Turn& turn, StepLayers& layer
       if (static_cast<int>(options_.tables[i].layer()) != layer) continue;
       const auto rate = options_.program->LearningRate(turn.worker, turn.step, TableId(i));
       if (rate.has_value()) layers.SetLearningRate(TableId(i), *rate);
-      // In these jobs a table with an optimizer of its own has a momentum.
-      if (options_.tables[i].has_sparse() || options_.tables[i].replies_mean()) continue;
-      if (!HasMomentum(options_.tables[i].optimizer())) continue;
+      const v1::TableSpec& table = options_.tables[i];
+      const v1::OptimizerSpec& optimizer =
+          table.has_optimizer() ? table.optimizer() : options_.optimizer;
+      if (optimizer.type() != v1::OptimizerSpec::MOMENTUM || table.has_sparse() ||
+          table.replies_mean()) {
+        continue;
+      }
       const auto momentum = options_.program->Momentum(turn.worker, turn.step, TableId(i));
       if (momentum.has_value()) layers.SetMomentum(TableId(i), *momentum);
     }
@@ -228,6 +231,7 @@ std::unique_ptr<ScriptedEngine> MakeScriptedEngine(
   ScriptedEngine::Options options;
   options.clock = clock;
   options.tables = scenario.tables;
+  options.optimizer = scenario.job.optimizer();
   options.slice_bytes = SliceBytes(scenario.job.scheduler());
   options.steps = scenario.steps;
   options.has_test_values = scenario.has_test_values;

@@ -76,6 +76,7 @@ class ScriptedEngine : public Engine {
   struct Options {
     Clock* clock = nullptr;              // Required; outlives the engine
     std::vector<v1::TableSpec> tables;   // Required
+    v1::OptimizerSpec optimizer;         // of the job: of tables without one of their own
     uint64_t slice_bytes = 0;            // Required
     int64_t steps = 0;                   // Required: number of steps of each worker
     bool has_test_values = true;         // else samples are ignored, and gradients stay 0
