@@ -226,7 +226,6 @@ absl::Status CheckMeanTables(const v1::JobSpec& job, const TableSpecs& tables,
       return absl::InvalidArgumentError(
           absl::StrCat(what, "a dense table without an optimizer of the servers"));
     }
-    ASSIGN_OR_RETURN(const uint64_t elements, CountElements(table));
     if (job.consistency().mode() != v1::ConsistencySpec::BSP) {
       return absl::InvalidArgumentError(
           absl::StrCat(what, "--consistency=bsp, since all workers step with the same mean"));
@@ -236,6 +235,7 @@ absl::Status CheckMeanTables(const v1::JobSpec& job, const TableSpecs& tables,
           what, "no --stay, since no later worker could begin with the optimizer's state"));
     }
     if (job.codec().dgc()) return absl::InvalidArgumentError(absl::StrCat(what, "no --dgc"));
+    ASSIGN_OR_RETURN(const uint64_t elements, CountElements(table));
     const uint64_t slice = std::min(slice_bytes, elements * sizeof(float));
     if (constexpr uint64_t kMost = kMaxSliceBytes / (1 + kMaxTableStateArrays); slice > kMost) {
       return absl::InvalidArgumentError(absl::StrCat(

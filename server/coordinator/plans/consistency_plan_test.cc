@@ -115,6 +115,7 @@ TEST(ConsistencyPlanTest, ATableWhoseOptimizerTheProgramRunsStaysUnderBsp) {
   bsp.set_mode(v1::ConsistencySpec::BSP);
   TableSpecs tables = Tables();
   tables[1].set_replies_mean(true);
+  tables[1].add_shape(3);
   for (const auto mode : {v1::ConsistencySpec::SSP, v1::ConsistencySpec::ASYNC}) {
     ConsistencyPlan plan(bsp);
     v1::ConsistencySpec change;
