@@ -181,8 +181,7 @@ TEST(RestoredUpdatesTest, PushesWithoutAGradientAreAmongTheCompletedSteps) {
 
 TEST(RestoredUpdatesTest, UpdatesAreReadFromTheValuesAndTheKeptPushes) {
   SliceSnapshot slice = ShardWith({{1, 2}, {0, 0}}).slices[0];
-  slice.kept.push_back(
-      {Step(3), WorkerId(1), std::nullopt, Rates(), false, Payload(), nullptr});
+  slice.kept.push_back({Step(3), WorkerId(1), std::nullopt, Rates(), false, Payload(), nullptr});
   const v1::RestoredSlice restored = UpdatesOf(slice, Life());
   EXPECT_EQ(restored.table(), 3u);
   EXPECT_EQ(restored.slice(), 5u);
