@@ -259,6 +259,7 @@ void MakeBsp(Scenario& life) {
   consistency.clear_staleness();
   consistency.clear_table_staleness();
   life.settings.clear();
+  life.pushes_ahead = false;  // A program's state is exact where each push is followed by a pull.
 }
 
 template <size_t kCount>

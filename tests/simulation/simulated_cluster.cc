@@ -317,7 +317,8 @@ void SimulatedCluster::NoteState(Step step, int64_t of_step) {
   // Nothing is known of a checkpoint without a step, or whose cut came before the program's word.
   const bool is_known = scenario_.is_always_bsp && step > Step(0);
   const bool is_right = scenario_.is_always_bsp
-                            ? of_step == step.value() || (!is_known && of_step < 0)
+                            ? of_step == step.value() || (!is_known && of_step < 0) ||
+                                  (scenario_.pushes_ahead && of_step == step.value() + 1)
                             : of_step < 0 || of_step >= step.value();
   if (is_right) return;
   result_.wrong_state = absl::StrCat("state of a program: a worker goes on at step ", step.value(),
