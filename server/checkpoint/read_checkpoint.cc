@@ -10,7 +10,6 @@
 #include "absl/types/span.h"
 #include "common/base/ids.h"
 #include "common/base/status_macros.h"
-#include "common/exchange/exchange_request.h"
 #include "common/job/job_properties.h"
 #include "common/routing/job_view.h"
 #include "common/routing/key_shard.h"

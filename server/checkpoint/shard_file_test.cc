@@ -81,7 +81,7 @@ class ShardFileTest : public testing::Test {
     request.sender = {/*job=*/0, WorkerId(worker),
                       Incarnation(is_restored ? 100 + worker : worker)};
     request.slice = {TableId(slice), SliceIndex(7)};
-    StepPush push = {Step(step), std::nullopt, std::nullopt, 0.001 * (1 + worker)};
+    StepPush push = {Step(step), std::nullopt, std::nullopt, {0.001 * (1 + worker), std::nullopt}};
     if (worker != 0 || step != 3) {
       push.gradient = {Payload(absl::MakeConstSpan(*gradient), gradient)};
     }
