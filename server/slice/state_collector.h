@@ -27,7 +27,7 @@ class StateCollector {
 
   // A state is at most kMaxProgramStateBytes long. Those of workers of Expect are awaited.
   static StateCollector OfPrograms();
-  // Of a table that replies the mean. That of worker 0 is always awaited, and has 1 to
+  // For a table that replies the mean. Each cut awaits the state of worker 0, which is 1 to
   // 1 + kMaxTableStateArrays arrays of `size` floats.
   static StateCollector OfTable(size_t size);
 

@@ -221,6 +221,14 @@ class AloneTest(unittest.TestCase):
             self.refuses(capstan.InvalidArgument, text, call)
         ct.all_reduce(torch.zeros(2**18))
 
+    def test_a_gradient_that_is_not_finite_is_refused_as_in_a_job(self) -> None:
+        model = self.attach()
+        before = copy.deepcopy(model.state_dict())
+        (model.loss(joined_batch(0)) * float("inf")).backward()
+        self.refuses(capstan.JobFailed, "at step 0 holds a NaN or an infinity", ct.step)
+        for name, one in model.state_dict().items():
+            self.assertTrue(torch.equal(one, before[name]), name)
+
     def test_a_model_can_be_copied_and_freed(self) -> None:
         model = self.attach()
         model.loss(joined_batch(0)).backward()

@@ -64,7 +64,7 @@ def _loader(kind: str, rank: int) -> DataLoader:
 
 def _await_checkpoint(kept: pathlib.Path) -> None:
     """The first one of the job is complete, or will be of a step that is still to come."""
-    end = time.monotonic() + 5
+    end = time.monotonic() + 60  # the servers may be slow
     while not list(kept.glob("checkpoint-*/manifest")) and time.monotonic() < end:
         time.sleep(0.01)
 

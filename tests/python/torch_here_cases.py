@@ -300,7 +300,7 @@ def trains(job: Job, rank: int, path: str, name: str, restored_from: int) -> Non
         if restored_from == 0:
             time.sleep(0.01)  # so that there are several checkpoints
             if job.step == KEPT_STEPS - 3:
-                end = time.monotonic() + 5
+                end = time.monotonic() + 60  # the servers may be slow
                 kept = pathlib.Path(f"{path}-kept")
                 while not list(kept.glob("checkpoint-*/manifest")) and time.monotonic() < end:
                     time.sleep(0.01)

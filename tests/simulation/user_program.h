@@ -50,7 +50,7 @@ struct UserProgram {
   bool HasGradient(WorkerId worker, Step step, uint32_t layer) const;
   // None: the push carries none.
   std::optional<double> LearningRate(WorkerId worker, Step step, TableId table) const;
-  // Of a table whose optimizer has a momentum.
+  // The same of the momentum. Only tables whose optimizer has one are asked for.
   std::optional<double> Momentum(WorkerId worker, Step step, TableId table) const;
   // Of an element of a slice.
   float InitialValue(SliceKey key, size_t element) const;

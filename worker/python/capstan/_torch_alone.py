@@ -9,7 +9,7 @@ from typing import Any, Iterator, Optional, Union
 import torch
 
 from capstan._alone_job import START, AloneJob, expect_progress
-from capstan._errors import InvalidArgument
+from capstan._errors import InvalidArgument, JobFailed
 from capstan._torch_carriers import plain
 from capstan._torch_checkpoint import CheckpointStates, states_with
 from capstan._torch_embedding_bag import EmbeddingBag
@@ -17,9 +17,9 @@ from capstan._torch_hooks import after_gradient
 from capstan._torch_optimizers import (expect_unchanged, fixed_settings, give_to_servers,
                                        learning_rate, momentum)
 from capstan._torch_plan import Plan, Planned
-from capstan._torch_refusals import (changed_gradient, changed_parameter, expect_group_sizes,
-                                     expect_max_norm, expect_one_loss, group_sizes, second_gradient,
-                                     step_after_end)
+from capstan._torch_refusals import (ADVICE_ON_GRADIENTS, changed_gradient, changed_parameter,
+                                     expect_group_sizes, expect_max_norm, expect_one_loss,
+                                     group_sizes, second_gradient, step_after_end)
 from capstan._torch_scaler import Scaler, expect_scaler
 from capstan._torch_structure import Structure
 
@@ -101,6 +101,7 @@ class AloneTrainer:
         expect_progress(None if isinstance(loss, torch.Tensor) else loss, samples)
         self._expect_unchanged()
         if self._may_step():
+            self._expect_finite()
             self._clip()
             with self._float_copies.in_place():
                 self._own_step()
@@ -124,6 +125,13 @@ class AloneTrainer:
         """Whether all gradients are finite, if there is a scaler."""
         return self._scaler is None or self._scaler.may_send(self._optimizer, [],
                                                              bool(self._with_gradients()))
+
+    def _expect_finite(self) -> None:
+        for one in self._parameters:
+            gradient = one.tensor.grad
+            if gradient is not None and not bool(torch.isfinite(gradient).all()):
+                raise JobFailed(f"the gradient of {one.name} at step {self.job.step} holds a NaN or an "
+                                f"infinity; parameters are unchanged. {ADVICE_ON_GRADIENTS}")
 
     def _clip(self) -> None:
         if self._max_norm is not None:

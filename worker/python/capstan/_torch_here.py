@@ -28,7 +28,6 @@ from capstan._torch_refusals import (expect_group_sizes, expect_one_loss, group_
 from capstan._torch_shared_state import bits_of, view_of
 from capstan._torch_structure import Structure
 
-
 _CHECKPOINT = "torch.utils.checkpoint"
 _MOST_UNSTEPPED = 20
 
