@@ -10,6 +10,10 @@ import sys
 import tempfile
 import unittest
 
+import torch
+
+import capstan.torch as ct
+
 REPOSITORY = pathlib.Path(__file__).parents[2]
 EXAMPLES = REPOSITORY / "worker/python/examples"
 
@@ -64,6 +68,31 @@ class ExamplesTest(unittest.TestCase):
             r"AUC ([\d.]+); the best possible is ([\d.]+)", said).groups())
         self.assertGreater(best, 0.8)
         self.assertGreater(learned, best - 0.005)
+
+    def test_the_readmes_loop_with_an_optimizer_of_its_own_is_that_of_torch(self) -> None:
+        readme = (REPOSITORY / "worker/python/README.md").read_text()
+        block = re.search(r"### Any optimizer\n\n```python\n(.*?)```", readme, re.DOTALL)[1]
+        criterion = torch.nn.functional.mse_loss
+        loader = [(torch.randn(8, 3), torch.randn(8, 2)) for _ in range(4)]
+
+        def parts() -> tuple[torch.nn.Module, torch.optim.Optimizer, object]:
+            torch.manual_seed(1)
+            model = torch.nn.Linear(3, 2)
+            optimizer = torch.optim.NAdam(model.parameters(), lr=0.1)
+            return model, optimizer, torch.optim.lr_scheduler.StepLR(optimizer, 2, 0.5)
+
+        model, optimizer, scheduler = parts()
+        exec(block, {"ct": ct, "torch": torch, "model": model, "optimizer": optimizer,
+                     "scheduler": scheduler, "criterion": criterion, "loader": loader})
+        ct.finish()
+        alone, optimizer, scheduler = parts()
+        for x, y in loader:
+            optimizer.zero_grad()
+            criterion(alone(x), y).backward()
+            torch.nn.utils.clip_grad_norm_(alone.parameters(), 1.0)
+            optimizer.step()
+            scheduler.step()
+        self.assertTrue(torch.equal(model.weight, alone.weight), (model.weight, alone.weight))
 
     def test_the_readme_names_them(self) -> None:
         readme = (REPOSITORY / "worker/python/README.md").read_text()
