@@ -168,6 +168,31 @@ TEST_F(CoordinatorCheckpointTest, TheJobEndsAfterItsLastCheckpoint) {
   EXPECT_EQ(job->View().phase(), v1::DONE);
 }
 
+TEST_F(CoordinatorCheckpointTest, WorkersThatAgreeToEndEarlierEndWithACheckpoint) {
+  const auto job = Train(/*steps=*/40);
+  HoldAll(*job, 5);
+  ASSERT_EQ(job->View().checkpoint().step(), 40);
+  v1::Progress early;
+  early.set_steps_done(22);
+  early.set_steps_total(22);
+  early.set_ends_early(true);
+  job->Heartbeat(Worker(1), job->View().version(), early);
+  EXPECT_EQ(job->View().steps_total(), 22);
+  EXPECT_EQ(job->View().checkpoint().name(), "") << "nobody gets to step 40";
+  Do(*job, 0, 21);
+  ASSERT_EQ(job->View().phase(), v1::TRAINING) << job->View().reason();
+  job->Heartbeat(Worker(0), job->View().version(), early);
+  ASSERT_EQ(job->View().phase(), v1::EVALUATING) << job->View().reason();
+  HoldAll(*job, 23);
+  EXPECT_EQ(job->View().checkpoint().step(), 22);
+  EndAll(*job, {Steps(0, 22, 22), Steps(1, 22, 22)});
+  ASSERT_THAT(disk_.manifests, SizeIs(1));
+  EXPECT_EQ(disk_.manifests[0].step(), 22);
+  EXPECT_EQ(disk_.manifests[0].steps_total(), 22);
+  ASSERT_TRUE(job->ReportResult(0).ok());
+  EXPECT_EQ(job->View().phase(), v1::DONE) << "no other checkpoint is due";
+}
+
 TEST_F(CoordinatorCheckpointTest, AResultThatIsToldAgainDuringTheLastCheckpointMakesNoNewView) {
   v1::JobSpec spec = Job(0);
   spec.mutable_checkpoint()->set_seconds(1e6);

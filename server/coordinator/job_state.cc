@@ -90,7 +90,7 @@ absl::Status JobState::Heartbeat(const v1::HeartbeatRequest& request) {
                      "; send the version of the newest view received"));
   }
   if (has_ended()) return absl::OkStatus();
-  if (request.role() == kWorker) TakeSteps(request.id(), request.progress().steps_total());
+  if (request.role() == kWorker) TakeSteps(request.id(), request.progress());
   Update(*member, request);
   for (JobPlan* plan : plans_) RETURN_IF_ERROR(plan->Report(request));
   if (Settle()) Publish();
@@ -98,10 +98,19 @@ absl::Status JobState::Heartbeat(const v1::HeartbeatRequest& request) {
   return absl::OkStatus();
 }
 
-void JobState::TakeSteps(uint32_t worker, int64_t steps) {
-  const absl::Status fits = facts_.training.ReportSteps(worker, steps);
-  if (facts_.training.steps_total() != view().steps_total()) {
-    facts_.view.set_steps_total(facts_.training.steps_total());
+void JobState::TakeSteps(uint32_t worker, const v1::Progress& progress) {
+  TrainingProgress& training = facts_.training;
+  const int64_t steps = progress.steps_total();
+  const absl::Status fits = progress.ends_early() ? training.ReportEarlyEnd(worker, steps)
+                                                  : training.ReportSteps(worker, steps);
+  if (training.steps_total() != view().steps_total()) {
+    facts_.view.set_steps_total(training.steps_total());
+    if (training.steps_announced() > 0) {
+      events_.emplace_back(
+          absl::StrCat("the workers have agreed to end after ", training.steps_total(), " of the ",
+                       training.steps_announced(), " steps"),
+          training.steps_total());
+    }
     // A program, or the end of a stream, may tell it late. The others must know how far it went.
     const v1::ModelSpec& model = facts_.job.model();
     const bool may_be_late = model.type() == v1::ModelSpec::PROGRAM || LearnsFromStream(model);

@@ -98,7 +98,7 @@ class JobState {
  private:
   absl::StatusOr<uint32_t> Welcome(const absl::StatusOr<Registration::Place>& place);
   // Fails the job if the worker's number of steps does not fit.
-  void TakeSteps(uint32_t worker, int64_t steps);
+  void TakeSteps(uint32_t worker, const v1::Progress& progress);
   // A worker leaves, as in v1::HeartbeatRequest::is_leaving.
   void Leave(uint32_t worker);
   // A worker that computes is no member any more: the others go on, or the job fails. `what` says

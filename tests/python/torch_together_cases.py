@@ -148,13 +148,21 @@ def joins_alone(job: Job, rank: int) -> None:
     expect_raises(capstan.JobFailed, "worker 1 has joined, but worker 0 has done all its steps", run)
 
 
-def stops_early(job: Job, rank: int) -> None:
+def stops_early(job: Job, rank: int, first: int = 0, last: int = 4, path: str = "",
+                compares: bool = False) -> None:
+    """Leaves the parameters in the file, or compares them with those there."""
     trainer, model = _attached(job)
-    for step in range(100):
+    expect(job.step == first, f"step {job.step}")
+    for step in range(first, 100):
         _step(trainer, model, rank, step)
-        if job.stop(rank == 1 and step == 3):
+        if job.stop(rank == 1 and step == last - 1):
             break
-    expect((step, job.step) == (3, 4), f"step {step}")
+    expect((step, job.step) == (last - 1, last), f"step {step}")
+    if path and not compares:
+        torch.save(model.state_dict(), f"{path}.{rank}")
+    if compares:
+        for name, expected in torch.load(f"{path}.{rank}").items():
+            expect(torch.equal(model.state_dict()[name], expected), f"{name} has other bits")
     trainer.finish()
 
 

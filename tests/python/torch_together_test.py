@@ -48,6 +48,19 @@ class TorchTogetherTest(unittest.TestCase):
     def test_one_workers_early_stop_ends_all_after_the_same_step(self) -> None:
         self.workers.run("stops_early")
 
+    def test_a_job_that_has_announced_its_steps_may_end_earlier_and_go_on_later(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            # The first checkpoint would be that of step 50. What is pushed leaves a residual.
+            flags = ["--steps=100", f"--checkpoint_dir={folder}/kept", "--checkpoint_steps=50",
+                     "--push_codec=topk:0.3"]
+            arguments = {"path": f"{folder}/end"}
+            whole = self.workers.run("stops_early", *flags, last=7, **arguments)
+            self.assertEqual(whole["outcome"], "finished")
+            flags[1] += "_again"
+            self.workers.run("stops_early", *flags, last=4, path=f"{folder}/other")
+            self.workers.run("stops_early", *flags, "--restore=latest", first=4, last=7,
+                             compares=True, **arguments)
+
 
 if __name__ == "__main__":
     unittest.main()

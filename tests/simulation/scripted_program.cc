@@ -91,7 +91,7 @@ ScriptedProgram::ScriptedProgram(const Scenario& scenario, uint32_t process, Clo
   }
   // Checkpoints need the number of steps.
   const bool announces = !scenario.job.checkpoint().dir().empty() || scenario.seed % 2 == 0;
-  options.steps = announces ? scenario.steps : 0;
+  options.steps = announces ? scenario.steps + scenario.program->steps_left_out : 0;
   options.job = scenario.job;
   engine_ = std::make_shared<ProgramEngine>(std::move(options));
 }
@@ -304,13 +304,30 @@ absl::Status ScriptedProgram::TrainStep() {
   return Reduce(step, /*first=*/1);
 }
 
+absl::StatusOr<bool> ScriptedProgram::HasEnded() {
+  const bool has_ended = engine_->steps().current() >= Step(scenario_.steps);
+  const UserProgram& program = *scenario_.program;
+  if (program.steps_left_out == 0 || !program.ends.empty()) return has_ended;
+  const bool flag = has_ended && (worker_ == WorkerId(0) || !program.rank_0_stops);
+  bool stops = false;
+  RETURN_IF_ERROR(InParts([&]() -> absl::Status {
+    ASSIGN_OR_RETURN(stops, engine_->collectives().Stop(flag, kPart));
+    return absl::OkStatus();
+  }));
+  if (stops != has_ended) {
+    return absl::InternalError("the workers' decision is not that of their flags");
+  }
+  return has_ended;
+}
+
 absl::Status ScriptedProgram::TrainAll() {
   const auto end_step = [this] {
     return InParts([this] { return engine_->EndStep(/*loss=*/0, /*samples=*/1, kPart); });
   };
   const UserProgram& program = *scenario_.program;
-  while (engine_->steps().current() < Step(scenario_.steps) &&
-         program.HasBatch(worker_, engine_->steps().current())) {
+  while (program.HasBatch(worker_, engine_->steps().current())) {
+    ASSIGN_OR_RETURN(const bool has_ended, HasEnded());
+    if (has_ended) break;
     RETURN_IF_ERROR(TrainStep());
     RETURN_IF_ERROR(end_step());
   }

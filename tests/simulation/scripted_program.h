@@ -52,6 +52,8 @@ class ScriptedProgram : public std::enable_shared_from_this<ScriptedProgram> {
   absl::Status TrainRows(Step step);
   absl::Status TrainKnownRows(Step step);
   absl::Status SetRateOfRows(Step step);
+  // Whether the job has no further step, as all agree.
+  absl::StatusOr<bool> HasEnded();
   // Trains until this worker's batches end, then does the others' steps without a gradient.
   absl::Status TrainAll();
   absl::Status TrainStep();

@@ -65,7 +65,8 @@ bool IsLast(const std::string& violation) {
   if (violation.empty()) return false;
   const std::string rule = absl::GetFlag(FLAGS_until_rule);
   return absl::GetFlag(FLAGS_until_violation) ||
-         (!rule.empty() && absl::StartsWith(violation, absl::StrCat(rule, ":")));
+         (!rule.empty() &&
+          (violation == rule || absl::StartsWith(violation, absl::StrCat(rule, ":"))));
 }
 
 void RunSeeds(Totals& totals) {

@@ -25,6 +25,10 @@ struct UserProgram {
   // Empty: all have gradients until the last step.
   std::vector<int64_t> ends;
   bool reduces = false;  // the workers of a BSP job do collective operations
+  // Steps that the workers have announced beyond those that they do. Before each step all agree
+  // whether to end, or all have joined.
+  int64_t steps_left_out = 0;
+  bool rank_0_stops = false;  // the flags of the others are never true
 
   // Learning rates are powers of two, and so are momenta or 0. Pushes before this step have none.
   bool has_learning_rates = false;

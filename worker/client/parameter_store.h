@@ -84,6 +84,9 @@ class ParameterStore {
   // Pulls the own state in the checkpoint from which the job goes on, and the program's; WaitForAll
   // waits for it. Only before everything else. Without own state it does nothing.
   void PullOwnState();
+  // Sends the own state of a worker that ends before Options::last_pull_step, as StateExchanges
+  // says; WaitForAll waits for it.
+  void PushLastOwnState() { states_.PushLastOwnState(); }
   // What the checkpoint has of the program, once it was pulled; only one call gets it.
   Payload TakeRestoredProgramState() {
     Payload taken = restored_program_state_;

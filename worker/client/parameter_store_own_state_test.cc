@@ -137,6 +137,25 @@ TEST_F(OwnStateTest, IsSentUnaskedAfterTheLastStepOnce) {
   EXPECT_EQ(asked().size(), 6u) << "an evaluation asks for nothing";
 }
 
+TEST_F(OwnStateTest, IsSentOnceWhenTheWorkerEndsEarlier) {
+  store_->PushPull(/*layer=*/0, Step(3));
+  Answer(0, 16, /*cut=*/1);
+  Answer(1, 4, /*cut=*/0);
+  ASSERT_EQ(asked().size(), 3u);
+  Answer(2, ExchangeReply());
+  store_->PushLastOwnState();
+  ASSERT_EQ(asked().size(), 5u) << "of both slices";
+  for (const size_t i : {3, 4}) {
+    EXPECT_EQ(std::get<WorkerState>(asked()[i].request.purpose).cut, kFinalCut);
+  }
+  EXPECT_EQ(asked()[4].request.slice, second_);
+  Answer(3, ExchangeReply());
+  ASSERT_TRUE(store_->WaitForAll().ok());
+  EXPECT_EQ(clock_.waits_, 1) << "it waits until the servers have the states";
+  store_->PushLastOwnState();
+  EXPECT_EQ(asked().size(), 5u);
+}
+
 TEST_F(OwnStateTest, IsLoadedIfTheCheckpointHasIt) {
   store_->PullOwnState();
   ASSERT_EQ(asked().size(), 2u);

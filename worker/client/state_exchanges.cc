@@ -123,6 +123,18 @@ uint64_t StateExchanges::TakeCut(SliceKey key, Step pull_step, const ExchangeRep
   return cut;
 }
 
+void StateExchanges::PushLastOwnState() {
+  if (!options_.last_pull_step.has_value()) return;
+  for (uint32_t i = 0; i < buffers_.table_count(); ++i) {
+    if (OwnArrays(TableId(i)) == 0) continue;
+    for (uint32_t slice = 0; slice < cuts_[i].size(); ++slice) {
+      if (std::exchange(cuts_[i][slice], kFinalCut) == kFinalCut) continue;
+      exchanges_.Open(buffers_.table(TableId(i)).layer, /*exchanges=*/1);
+      SendOwnState({TableId(i), SliceIndex(slice)}, kFinalCut);
+    }
+  }
+}
+
 void StateExchanges::SendOwnState(SliceKey key, uint64_t cut) {
   absl::StatusOr<Payload> state = OwnStateOf(key);
   if (!state.ok()) return exchanges_.Fail(state.status());

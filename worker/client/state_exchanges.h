@@ -72,6 +72,9 @@ class StateExchanges {
   // The cut for which the server is to have the slice's own state; 0: none. A cut is returned once.
   // `reply` answers a pull at `pull_step`, without an error.
   uint64_t TakeCut(SliceKey key, Step pull_step, const ExchangeReply& reply);
+  // Sends the own state of all tables, as far as the last pull has not: the worker has ended before
+  // the step after which it was to be the last one. Nothing is open.
+  void PushLastOwnState();
   // Sends the slice's own state. The slice has an open exchange, and the answer closes it. If there
   // is no memory for the state, all waits end.
   void SendOwnState(SliceKey key, uint64_t cut);

@@ -58,7 +58,7 @@ extern "C" {
 #endif
 
 /* Grows when a function, a number or a field is added. */
-#define CAPSTAN_API_VERSION 4
+#define CAPSTAN_API_VERSION 5
 
 #define CAPSTAN_EXPORT __attribute__((visibility("default")))
 
@@ -426,11 +426,18 @@ CAPSTAN_EXPORT capstan_status capstan_broadcast(capstan_job* job, int32_t root, 
 /* Waits until all workers have called it. */
 CAPSTAN_EXPORT capstan_status capstan_barrier(capstan_job* job, int64_t timeout_ms);
 
+/* Sets `*stops` to 1 if the flag of any worker is not 0: then all end their loops after the step
+ * that goes on, or has just ended. capstan_finish takes that, too, if more steps were announced (as
+ * a job with checkpoints has to), but not in a job that stays. */
+CAPSTAN_EXPORT capstan_status capstan_stop(capstan_job* job, int32_t flag, int32_t* stops,
+                                           int64_t timeout_ms);
+
 /* For workers with fewer batches. This worker has no more gradients: it waits until another one has
  * pushed the step that comes next, and sets `*others_go_on` to 1. Then end that step, which has no
  * gradient here and counts as zeros in the mean, and call again; until it is 0: no worker has more,
- * and all have done equally many steps. Every worker calls it after its last batch. The operations
- * above, of workers that have not called it, are theirs alone meanwhile. */
+ * and all have done equally many steps, after which they may end as after capstan_stop. Every
+ * worker calls it after its last batch. The operations above, of workers that have not called it,
+ * are theirs alone meanwhile. */
 CAPSTAN_EXPORT capstan_status capstan_join(capstan_job* job, int32_t* others_go_on,
                                            int64_t timeout_ms);
 
@@ -445,7 +452,7 @@ CAPSTAN_EXPORT capstan_status capstan_end_step(capstan_job* job, double loss, ui
  * steps, else the job fails and says so. One worker evaluates: `*is_evaluator` is 1, and its values
  * are the final ones, exactly. For the others it is 0 after the job's end, and their values are
  * those of their last step. CAPSTAN_WRONG_ORDER: a step is under way, no step was done, or fewer
- * than were announced. */
+ * than were announced, without capstan_stop. */
 CAPSTAN_EXPORT capstan_status capstan_finish(capstan_job* job, int32_t* is_evaluator,
                                              int64_t timeout_ms);
 

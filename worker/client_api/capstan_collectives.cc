@@ -97,6 +97,17 @@ capstan_status capstan_barrier(capstan_job* job, int64_t timeout_ms) {
   });
 }
 
+capstan_status capstan_stop(capstan_job* job, int32_t flag, int32_t* stops, int64_t timeout_ms) {
+  return WithEngine(job, [&](ProgramEngine& engine) -> absl::Status {
+    if (stops == nullptr) {
+      return absl::InvalidArgumentError("stops: expected a place for it, got NULL");
+    }
+    ASSIGN_OR_RETURN(const bool any, engine.collectives().Stop(flag != 0, LimitOf(timeout_ms)));
+    *stops = any ? 1 : 0;
+    return absl::OkStatus();
+  });
+}
+
 capstan_status capstan_join(capstan_job* job, int32_t* others_go_on, int64_t timeout_ms) {
   return WithEngine(job, [&](ProgramEngine& engine) -> absl::Status {
     if (others_go_on == nullptr) {

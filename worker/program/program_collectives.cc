@@ -32,7 +32,8 @@ ProgramCollectives::ProgramCollectives(Clock* clock, ProgramSteps* steps, const 
     : clock_(*clock),
       steps_(*steps),
       num_workers_(job.cluster().num_workers()),
-      is_bsp_(job.consistency().mode() == v1::ConsistencySpec::BSP) {}
+      is_bsp_(job.consistency().mode() == v1::ConsistencySpec::BSP),
+      stays_(job.stay()) {}
 
 absl::Status ProgramCollectives::Run(const Operation& operation, absl::Span<uint8_t> values,
                                      absl::Duration limit) {
@@ -80,10 +81,19 @@ absl::StatusOr<bool> ProgramCollectives::Join(absl::Duration limit) {
     done->CopyTo({reinterpret_cast<uint8_t*>(&next), sizeof(next)});
   }
   if (next < 0) return true;
+  if (!stays_) steps_.AgreeToEnd();
   MutexLock lock(&mu_);
   number_ = static_cast<uint64_t>(next);
   is_joined_ = false;
   return false;
+}
+
+absl::StatusOr<bool> ProgramCollectives::Stop(bool flag, absl::Duration limit) {
+  int64_t any = flag ? 1 : 0;
+  RETURN_IF_ERROR(Run({CollectiveType::kMax, CollectiveDtype::kInt64, WorkerId(0)},
+                      {reinterpret_cast<uint8_t*>(&any), sizeof(any)}, limit));
+  if (any != 0 && !stays_) steps_.AgreeToEnd();
+  return any != 0;
 }
 
 absl::Status ProgramCollectives::CheckMayRun() const {

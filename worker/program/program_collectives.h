@@ -39,9 +39,13 @@ class ProgramCollectives {
   // INVALID_ARGUMENT: the job is unchanged.
   absl::Status Run(const Operation& operation, absl::Span<uint8_t> values, absl::Duration limit);
   // The worker has no more gradients. Waits until another worker does the step, which this one then
-  // does without a gradient (true), or until all have none (false). Between the first call and the
-  // last, the others' operations are theirs alone.
+  // does without a gradient (true), or until all have none (false): then they may end as after
+  // Stop. Between the first call and the last, the others' operations are theirs alone.
   absl::StatusOr<bool> Join(absl::Duration limit);
+
+  // Whether the flag of any worker is true. If so, all workers may end after the step that is under
+  // way or has just ended, though they had announced more, unless the job stays.
+  absl::StatusOr<bool> Stop(bool flag, absl::Duration limit);
 
   // The program waits for the values of step `next`. If that takes long, the others may wait for an
   // operation that this worker leaves out. So they are told that its steps before have no more.
@@ -69,6 +73,7 @@ class ProgramCollectives {
   ProgramSteps& steps_;
   const uint32_t num_workers_;
   const bool is_bsp_;
+  const bool stays_;  // the job
 
   Mutex mu_;
   std::shared_ptr<Sent> under_way_ ABSL_GUARDED_BY(mu_);  // null: none

@@ -81,11 +81,12 @@ class ProgramCollectivesTest : public testing::Test {
     store_->CancelPushes();
   }
 
-  void MakeCollectives(v1::ConsistencySpec::Mode mode) {
+  void MakeCollectives(v1::ConsistencySpec::Mode mode, int64_t steps = 0, bool stays = false) {
     v1::JobSpec job;
+    job.set_stay(stays);
     job.mutable_consistency()->set_mode(mode);
     job.mutable_cluster()->set_num_workers(3);
-    steps_ = std::make_unique<ProgramSteps>(&clock_, /*parts=*/1, /*steps=*/0);
+    steps_ = std::make_unique<ProgramSteps>(&clock_, /*parts=*/1, steps);
     collectives_ = std::make_unique<ProgramCollectives>(&clock_, steps_.get(), job);
     BeginStep(5);
   }
@@ -178,6 +179,34 @@ TEST_F(ProgramCollectivesTest, AJoinEndsWithTheNumberThatAllGoOnWith) {
   ASSERT_TRUE(Run(CollectiveType::kSum, values).ok());
   EXPECT_EQ(server_.parts[2].number, 7u);
   EXPECT_EQ(server_.parts[2].step, Step(6));
+}
+
+TEST_F(ProgramCollectivesTest, WorkersThatAgreeMayEndBeforeTheirAnnouncedSteps) {
+  MakeCollectives(v1::ConsistencySpec::BSP, /*steps=*/9);
+  EXPECT_FALSE(collectives_->Stop(false, kAtOnce).value());
+  const absl::Status early = steps_->End();
+  EXPECT_TRUE(absl::IsFailedPrecondition(early)) << early;
+  EXPECT_THAT(std::string(early.message()), HasSubstr("5 of the 9 steps"));
+  EXPECT_TRUE(collectives_->Stop(true, kAtOnce).value());
+  EXPECT_EQ(server_.parts.back().type, CollectiveType::kMax);
+  EXPECT_TRUE(steps_->End().ok());
+
+  MakeCollectives(v1::ConsistencySpec::BSP, /*steps=*/9);
+  server_.joined = 1;
+  EXPECT_FALSE(collectives_->Join(kAtOnce).value());
+  EXPECT_TRUE(steps_->End().ok()) << "all have joined";
+}
+
+TEST_F(ProgramCollectivesTest, WorkersOfAJobThatStaysDoTheirWholeRound) {
+  MakeCollectives(v1::ConsistencySpec::BSP, /*steps=*/9, /*stays=*/true);
+  EXPECT_TRUE(collectives_->Stop(true, kAtOnce).value());
+  EXPECT_TRUE(absl::IsFailedPrecondition(steps_->End()));
+}
+
+TEST_F(ProgramCollectivesTest, AWorkerThatComesAfterAnEarlyEndOfTheOthersEndsThere) {
+  MakeCollectives(v1::ConsistencySpec::BSP, /*steps=*/9);
+  steps_->LimitSteps(5);
+  EXPECT_TRUE(steps_->End().ok());
 }
 
 TEST_F(ProgramCollectivesTest, ALongWaitEndsTheStepsOperationsOnce) {

@@ -263,6 +263,20 @@ TEST_F(ProgramEngineTest, StepsDoNotEndBeforeTheAnnouncedOnesOrWithinAStep) {
   EXPECT_TRUE(absl::IsFailedPrecondition(engine_->End())) << "a layer has been pushed";
 }
 
+TEST_F(ProgramEngineTest, WorkersThatAgreeEndBeforeTheAnnouncedSteps) {
+  Start(/*steps=*/5);
+  ASSERT_TRUE(Step1(1).ok());
+  ASSERT_TRUE(Step1(1).ok());
+  engine_->steps().AgreeToEnd();
+  ASSERT_TRUE(engine_->End().ok());
+  Join();
+  ASSERT_TRUE(loop_status_.ok()) << loop_status_;
+  EXPECT_EQ(loop_->progress().steps_done(), 2);
+  EXPECT_EQ(loop_->progress().steps_total(), 2);
+  EXPECT_TRUE(loop_->progress().ends_early());
+  EXPECT_TRUE(loop_->has_finished());
+}
+
 TEST_F(ProgramEngineTest, AWorkerThatIsAskedToEndDoesNotComputeAnotherStep) {
   Start(/*steps=*/0);
   ASSERT_TRUE(Step1(1).ok());

@@ -211,6 +211,11 @@ absl::Status ProgramSteps::CloseStep(double loss, size_t samples) {
   return absl::OkStatus();
 }
 
+void ProgramSteps::AgreeToEnd() {
+  MutexLock lock(&mu_);
+  may_end_early_ = true;
+}
+
 absl::Status ProgramSteps::End() {
   MutexLock lock(&mu_);
   if (ends_) return absl::OkStatus();
@@ -222,12 +227,12 @@ absl::Status ProgramSteps::End() {
   if (next_ == Step(0)) {
     return absl::FailedPreconditionError("has done no step; give every worker at least one batch");
   }
-  if (next_ < Step(announced_steps_)) {
+  // A worker that took another one's place may have come after an early end of the others.
+  if (next_ < Step(std::min(announced_steps_, most_steps_)) && !may_end_early_) {
     return absl::FailedPreconditionError(
         absl::StrCat("has done ", next_.value(), " of the ", announced_steps_,
-                     " steps that it had announced; do the rest: a "
-                     "job that knows its steps, as one with "
-                     "checkpoints, cannot end earlier"));
+                     " steps that it had announced; do the rest, or let all workers agree to end "
+                     "earlier: capstan_stop, in Python stop"));
   }
   ends_ = true;
   changed_.NotifyAll();

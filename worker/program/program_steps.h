@@ -85,7 +85,9 @@ class ProgramSteps {
   // The store, while the worker trains. FAILED_PRECONDITION before the training.
   absl::StatusOr<StoreLease> LeaseStore();
 
-  // There is no further step.
+  // All workers have agreed to end, maybe before the steps that they had announced.
+  void AgreeToEnd();
+  // There is no further step. FAILED_PRECONDITION: a step is under way, or more were announced.
   absl::Status End();
   // After End: waits until the worker is to evaluate (true), or the job is done.
   absl::StatusOr<bool> AwaitEvaluation(absl::Duration limit);
@@ -177,6 +179,7 @@ class ProgramSteps {
   int64_t most_steps_ ABSL_GUARDED_BY(mu_);           // of every worker; 0: not known
   BatchResult result_ ABSL_GUARDED_BY(mu_) = {};      // of the latest step
   size_t samples_ ABSL_GUARDED_BY(mu_) = 0;           // of the latest step
+  bool may_end_early_ ABSL_GUARDED_BY(mu_) = false;   // AgreeToEnd was called
   bool ends_ ABSL_GUARDED_BY(mu_) = false;            // End was called
   bool leaves_ ABSL_GUARDED_BY(mu_) = false;          // Leave was called
   bool has_ended_ ABSL_GUARDED_BY(mu_) = false;       // as has_ended()

@@ -55,7 +55,11 @@ absl::Status TrainingLoop::RunSteps() {
     RETURN_IF_ERROR(options_.engine->AwaitEnd());
     RETURN_IF_ERROR(options_.store->WaitForAll());
   }
-  if (options_.engine->has_ended() && !options_.must_stop()) RETURN_IF_ERROR(EndAt(step.value()));
+  if (options_.engine->has_ended() && !options_.must_stop()) {
+    options_.store->PushLastOwnState();
+    RETURN_IF_ERROR(options_.store->WaitForAll());
+    RETURN_IF_ERROR(EndAt(step.value()));
+  }
   RecordStepsDone(step.value(), ended);
   return absl::OkStatus();
 }
@@ -66,11 +70,9 @@ absl::Status TrainingLoop::EndAt(int64_t steps) {
         "has ended without a step: give every worker at least one batch");
   }
   MutexLock lock(&mu_);
-  if (steps_total_ == 0) steps_total_ = steps;
-  if (steps == steps_total_) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat("has ended after ", steps, " of the ", steps_total_,
-                   " steps that it had announced: expected all of them"));
+  ends_early_ = steps < steps_total_;
+  steps_total_ = steps;
+  return absl::OkStatus();
 }
 
 bool TrainingLoop::HasStep(Step step) const {
@@ -193,6 +195,7 @@ v1::Progress TrainingLoop::progress() const {
       absl::ToDoubleSeconds(MedianTime({step_times_.begin(), step_times_.end()})));
   progress.set_steps_done(steps_done_);
   progress.set_steps_total(steps_total_);
+  progress.set_ends_early(ends_early_);
   progress.set_samples(samples_);
   if (steps_done_ > options_.first_step.value()) {
     progress.set_seconds(absl::ToDoubleSeconds(latest_ - started_));

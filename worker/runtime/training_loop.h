@@ -83,7 +83,7 @@ class TrainingLoop {
   absl::Status RunSteps();
   // There may be such a step.
   bool HasStep(Step step) const;
-  // The engine has no further step. FAILED_PRECONDITION: it had announced more.
+  // The engine has no further step. FAILED_PRECONDITION: it has done none.
   absl::Status EndAt(int64_t steps);
   absl::Status LoadBatch(Step step);
   absl::Status RunStep(Step step);
@@ -102,7 +102,8 @@ class TrainingLoop {
   std::optional<double> first_loss_ ABSL_GUARDED_BY(mu_);
   double largest_loss_ ABSL_GUARDED_BY(mu_) = 0;
   int64_t steps_done_ ABSL_GUARDED_BY(mu_);
-  int64_t steps_total_ ABSL_GUARDED_BY(mu_);  // 0: not known yet
+  int64_t steps_total_ ABSL_GUARDED_BY(mu_);      // 0: not known yet
+  bool ends_early_ ABSL_GUARDED_BY(mu_) = false;  // before the steps that it had announced
   uint64_t samples_ ABSL_GUARDED_BY(mu_) = 0;
   absl::Time started_ ABSL_GUARDED_BY(mu_) = absl::InfiniteFuture();
   absl::Time latest_ ABSL_GUARDED_BY(mu_) = absl::InfiniteFuture();

@@ -149,7 +149,7 @@ absl::Status TrainingSession::Train(absl::FunctionRef<void()> report_now) {
   const int64_t first_step = FirstStep(view);
   {
     const LogDetails details(first_step);
-    const int64_t steps = EndStepFrom(first_step);
+    const int64_t steps = EndStepOf(newest);
     LOG(INFO) << "training" << (steps > 0 ? absl::StrCat(" ", steps, " steps") : "")
               << (first_step > 0 ? absl::StrCat(", from step ", first_step, " on") : "");
   }
@@ -173,7 +173,7 @@ void TrainingSession::MeasureLinksTo(const v1::JobView& view) {
     model_bytes += static_cast<double>(ElementCount(table)) * sizeof(float);
   }
   const int64_t first_step = FirstStep(view);
-  const int64_t end = EndStepFrom(first_step);
+  const int64_t end = EndStepOf(view);
   const int64_t steps = end > 0 ? end - first_step : kManySteps;
   const v1::LinkMeasurement links =
       MeasureLinks(std::move(servers), model_bytes * static_cast<double>(steps), *options_.clock);
@@ -185,8 +185,12 @@ int64_t TrainingSession::FirstStep(const v1::JobView& view) const {
   return view.workers(static_cast<int>(options_.worker.value())).first_step();
 }
 
-int64_t TrainingSession::EndStepFrom(int64_t first_step) const {
-  return EndStep(options_.job->job(), options_.setup->steps, first_step);
+int64_t TrainingSession::EndStepOf(const v1::JobView& view) const {
+  const v1::JobSpec& job = options_.job->job();
+  const int64_t announced = options_.setup->steps;
+  // The others may have ended earlier.
+  const bool ends_early = !job.stay() && 0 < view.steps_total() && view.steps_total() < announced;
+  return EndStep(job, ends_early ? view.steps_total() : announced, FirstStep(view));
 }
 
 absl::Status TrainingSession::BestReason(const absl::Status& status) {
@@ -264,7 +268,7 @@ absl::StatusOr<ParameterStore::Options> TrainingSession::StoreOptions(const v1::
   store.tracer = options_.tracer;
   store.own_state = options_.setup->engine->own_state();
   store.has_program_state = options_.setup->engine->has_program_state();
-  if (!job.checkpoint().dir().empty()) store.last_pull_step = Step(EndStepFrom(FirstStep(view)));
+  if (!job.checkpoint().dir().empty()) store.last_pull_step = Step(EndStepOf(view));
   return store;
 }
 
@@ -279,7 +283,7 @@ TrainingLoop::Options TrainingSession::LoopOptions(const v1::JobView& view,
   loop.train = &options_.setup->data.train;
   loop.worker = options_.worker;
   loop.first_step = Step(FirstStep(view));
-  loop.steps = EndStepFrom(FirstStep(view));
+  loop.steps = EndStepOf(view);
   loop.is_restored = view.restored_step() > 0;
   loop.must_stop = [this] { return IsAskedToEnd(); };
   loop.tracer = options_.tracer;

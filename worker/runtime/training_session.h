@@ -88,7 +88,7 @@ class TrainingSession {
   bool HasDoneItsSteps();
   int64_t FirstStep(const v1::JobView& view) const;  // of this worker
   // capstan::EndStep for this worker.
-  int64_t EndStepFrom(int64_t first_step) const;
+  int64_t EndStepOf(const v1::JobView& view) const;
   // The coordinator has taken this process out of the job.
   bool IsGone(const v1::JobView& view) const;
   // As ViewWatch::WaitFor. CANCELLED once the worker has left.

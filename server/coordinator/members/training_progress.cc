@@ -1,5 +1,7 @@
 #include "server/coordinator/members/training_progress.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "server/coordinator/members/member_key.h"
 
@@ -27,11 +29,23 @@ absl::Status TrainingProgress::ReportSteps(uint32_t worker, int64_t steps) {
         absl::StrCat("--steps or --epochs: expected at least the ", restored_.manifest.end_step(),
                      " steps that are in ", restored_.path, ", got ", steps));
   }
-  const bool has_same_rounds = job_.stay() && steps_total_ > 0 && steps % steps_total_ == 0;
-  if (steps == steps_total_ || has_same_rounds) return absl::OkStatus();
+  const int64_t others = steps_announced_ > 0 ? steps_announced_ : steps_total_;
+  const bool has_same_rounds = job_.stay() && others > 0 && steps % others == 0;
+  if (steps == others || steps == steps_total_ || has_same_rounds) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       MemberName({v1::HeartbeatRequest::WORKER, worker}), " has ", steps,
-      " steps to do, the others ", steps_total_, ": expected the same data on every worker"));
+      " steps to do, the others ", others, ": expected the same data on every worker"));
+}
+
+absl::Status TrainingProgress::ReportEarlyEnd(uint32_t worker, int64_t steps) {
+  const bool is_first = steps_announced_ == 0 && !job_.stay();
+  if (is_first && 0 < steps && steps < steps_total_) {
+    steps_announced_ = std::exchange(steps_total_, steps);
+  }
+  if (steps_announced_ > 0 && steps == steps_total_) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(MemberName({v1::HeartbeatRequest::WORKER, worker}), " has ended after ", steps,
+                   " steps, the others have ", steps_total_, ": expected the same of all workers"));
 }
 
 }  // namespace capstan

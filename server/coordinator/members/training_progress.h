@@ -27,9 +27,14 @@ class TrainingProgress {
   // other workers have another number, or the checkpoint has more steps. The first number that was
   // reported stays.
   absl::Status ReportSteps(uint32_t worker, int64_t steps);
+  // A worker has ended after `steps` steps, fewer than were reported, as all workers have agreed.
+  // INVALID_ARGUMENT: other workers have ended after another number, or more.
+  absl::Status ReportEarlyEnd(uint32_t worker, int64_t steps);
   // The number of steps that each worker has to do, in the job or in a round of a job that stays.
   // 0: nobody has reported it.
   int64_t steps_total() const { return steps_total_; }
+  // That of before the early end. 0: there is none.
+  int64_t steps_announced() const { return steps_announced_; }
 
  private:
   const v1::JobSpec& job_;
@@ -37,6 +42,7 @@ class TrainingProgress {
   std::optional<absl::Time> began_;  // none: nobody trains
   absl::Duration time_;              // until then
   int64_t steps_total_ = 0;
+  int64_t steps_announced_ = 0;  // as steps_announced()
 };
 
 }  // namespace capstan

@@ -50,6 +50,37 @@ TEST(TrainingProgressTest, WorkersOfAJobThatStaysDoRounds) {
   EXPECT_FALSE(training.ReportSteps(1, 350).ok());
 }
 
+TEST(TrainingProgressTest, WorkersMayAgreeToEndEarlierOnce) {
+  const v1::JobSpec job;
+  const RestorePoint anew;
+  TrainingProgress training(job, anew);
+  EXPECT_FALSE(training.ReportEarlyEnd(0, 40).ok()) << "nobody has announced any";
+  ASSERT_TRUE(training.ReportSteps(0, 100).ok());
+  EXPECT_FALSE(training.ReportEarlyEnd(0, 101).ok());
+  EXPECT_EQ(training.steps_announced(), 0);
+  EXPECT_TRUE(training.ReportEarlyEnd(0, 40).ok());
+  EXPECT_EQ(training.steps_total(), 40);
+  EXPECT_EQ(training.steps_announced(), 100);
+  EXPECT_TRUE(training.ReportSteps(1, 100).ok()) << "it does its last step";
+  EXPECT_TRUE(training.ReportSteps(2, 40).ok()) << "it has come since";
+  EXPECT_TRUE(training.ReportEarlyEnd(1, 40).ok());
+  const absl::Status other = training.ReportEarlyEnd(2, 39);
+  EXPECT_EQ(other.message(),
+            "worker 2 has ended after 39 steps, the others have 40: expected the same of all "
+            "workers");
+  EXPECT_EQ(training.steps_total(), 40);
+}
+
+TEST(TrainingProgressTest, AJobThatStaysHasNoEarlyEnd) {
+  v1::JobSpec job;
+  job.set_stay(true);
+  const RestorePoint anew;
+  TrainingProgress training(job, anew);
+  ASSERT_TRUE(training.ReportSteps(0, 100).ok());
+  EXPECT_FALSE(training.ReportEarlyEnd(0, 40).ok());
+  EXPECT_EQ(training.steps_total(), 100);
+}
+
 TEST(TrainingProgressTest, AJobEndsNotBeforeItsCheckpoint) {
   const v1::JobSpec job;
   RestorePoint restored;

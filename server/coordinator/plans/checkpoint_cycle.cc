@@ -39,13 +39,22 @@ absl::StatusOr<uint64_t> CheckpointCycle::Request() {
   }
   if (requested_ > number_) return requested_;  // It has not begun.
   // The step may be far ahead. The request goes before it.
-  if (state_ == State::kWriting && is_ahead_ && parts_.empty()) {
-    state_ = State::kCreated;
-    ++number_;
-  }
+  if (state_ == State::kWriting && is_ahead_ && parts_.empty()) AgreeAgain();
   if (!HasNoStep()) return requested_ = number_ + 1;
   is_requested_ = true;
   return number_;
+}
+
+void CheckpointCycle::AgreeAgain() {
+  state_ = State::kCreated;
+  ++number_;
+  is_requested_ = is_requested_ || requested_ == number_;
+}
+
+bool CheckpointCycle::LeaveStepBeyondEnd(const Training& training) {
+  if (state_ != State::kWriting || step_ <= training.steps_total) return false;
+  AgreeAgain();
+  return true;
 }
 
 bool CheckpointCycle::HasNoStep() const {
@@ -176,7 +185,7 @@ void CheckpointCycle::Fail(const absl::Status& status, absl::Time now) {
 }
 
 std::optional<absl::StatusOr<v1::CheckpointReply>> CheckpointCycle::Reply(uint64_t number) const {
-  const auto found = replies_.find(number);
+  const auto found = replies_.lower_bound(number);
   if (found == replies_.end()) return std::nullopt;
   return found->second;
 }

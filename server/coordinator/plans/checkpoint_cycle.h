@@ -51,6 +51,9 @@ class CheckpointCycle {
   // A server's part. Ignored unless it belongs to the current checkpoint. INVALID_ARGUMENT: no job
   // gets to its steps.
   absl::Status Report(uint32_t server, const v1::CheckpointPart& part);
+  // If the training has come to end before the checkpoint's step, the servers are to agree on
+  // another one; else returns false.
+  bool LeaveStepBeyondEnd(const Training& training);
   // Chooses the checkpoint's step once all servers hold back; else returns false.
   bool ChooseStep(size_t num_servers, const Training& training);
   // The parts of all servers, once each has ended; else null.
@@ -67,7 +70,7 @@ class CheckpointCycle {
   bool is_agreeing() const { return state_ == State::kAgreeing; }
   // A checkpoint is under way, or the last one of an ended training is still due.
   bool IsBusy(const Training& training) const;
-  // The answer to a request; none while it is under way.
+  // The answer to a request, also by a checkpoint of a later number; none while it is under way.
   std::optional<absl::StatusOr<v1::CheckpointReply>> Reply(uint64_t number) const;
 
   // Write the view's order, and the report for people.
@@ -91,6 +94,8 @@ class CheckpointCycle {
   bool IsLastDue(const Training& training) const;
   // The current checkpoint has begun, and its step is not chosen.
   bool HasNoStep() const;
+  // The current checkpoint gets another step, and another number.
+  void AgreeAgain();
 
   const v1::CheckpointSpec spec_;
   State state_ = State::kIdle;

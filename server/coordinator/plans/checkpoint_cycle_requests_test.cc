@@ -103,6 +103,35 @@ TEST(CheckpointCycleTest, ARequestWaitsForAPeriodicOneThatIsCutNow) {
   EXPECT_EQ(rig.cycle.Reply(number).value()->step(), 9);
 }
 
+TEST(CheckpointCycleTest, AStepBeyondAnEarlyEndIsLeft) {
+  CycleRig rig(EverySteps(40));
+  ASSERT_EQ(rig.Agree(3), 40);
+  EXPECT_FALSE(rig.cycle.LeaveStepBeyondEnd(rig.training));
+  const uint64_t left = rig.Order().number();
+  rig.training.steps_total = 22;
+  EXPECT_TRUE(rig.cycle.LeaveStepBeyondEnd(rig.training));
+  EXPECT_EQ(rig.AgreeOnStep(/*held_step=*/23), 22);
+  EXPECT_NE(rig.Order().number(), left);
+  EXPECT_FALSE(rig.cycle.LeaveStepBeyondEnd(rig.training)) << "all get there";
+  ASSERT_TRUE(rig.Complete(22).ok());
+  rig.training.has_ended = true;
+  EXPECT_FALSE(rig.cycle.IsBusy(rig.training)) << "it was the last one";
+}
+
+TEST(CheckpointCycleTest, ARequestIsAnsweredAlsoIfItsStepIsBeyondAnEarlyEnd) {
+  CycleRig rig(EverySteps(0));
+  const uint64_t number = rig.cycle.Request().value();
+  ASSERT_EQ(rig.Agree(/*held_step=*/23), 23);
+  const uint64_t next = rig.cycle.Request().value();
+  rig.training.steps_total = 22;
+  EXPECT_TRUE(rig.cycle.LeaveStepBeyondEnd(rig.training));
+  EXPECT_EQ(rig.AgreeOnStep(/*held_step=*/23), 22);
+  ASSERT_TRUE(rig.Complete(22).ok());
+  EXPECT_EQ(rig.cycle.Reply(number).value()->step(), 22);
+  EXPECT_EQ(rig.cycle.Reply(next).value()->step(), 22);
+  EXPECT_FALSE(rig.cycle.IsBusy(rig.training));
+}
+
 TEST(CheckpointCycleTest, TwoRequestsOneAfterTheOtherAreBothAnswered) {
   CycleRig rig(EverySteps(0));
   const uint64_t first = rig.cycle.Request().value();

@@ -67,17 +67,19 @@ CheckpointCycle::Training CheckpointPlan::TrainingOf(const JobFacts& facts) cons
 bool CheckpointPlan::Settle(const JobFacts& facts, JobEvents&) {
   if (facts.view.phase() != v1::TRAINING && facts.view.phase() != v1::EVALUATING) return false;
   const size_t num_servers = facts.members.servers().size();
+  bool leaves_step = false;
   // In a job that stays, an entering worker may begin another round, beyond LastStep, before all
   // servers know the checkpoint's step.
   if (!facts.job.stay() || !facts.members.HasEnteringWorkers()) {
     const CheckpointCycle::Training training = TrainingOf(facts);
+    if (!facts.job.stay()) leaves_step = cycle_.LeaveStepBeyondEnd(training);
     cycle_.Begin(training);
     // Servers hold back for one of the two at a time.
     if (!consistency_.is_pending() && cycle_.BeginAgreeing()) return true;
     if (cycle_.ChooseStep(num_servers, training)) return true;
   }
   const std::map<uint32_t, v1::CheckpointPart>* parts = cycle_.EndedParts(num_servers);
-  if (parts == nullptr) return false;
+  if (parts == nullptr) return leaves_step;
   v1::CheckpointManifest manifest = manifest_of_job_();
   if (const absl::Status complete = AddParts(*parts, facts, manifest); complete.ok()) {
     cycle_.Publish(std::move(manifest));

@@ -28,6 +28,7 @@ const std::map<std::string, std::string>& Rules() {
       {"dedup_lost_on_return", "exactly once"},
       {"dedup_off", "exactly once"},
       {"difference_from_wrong_copy", "read-my-writes"},
+      {"early_end_without_own_state", "the job has hung"},
       {"empty_push_is_no_step", "the job has failed"},
       {"empty_push_not_in_mean", "one sum a step"},
       {"empty_step_applied", "version"},
@@ -76,6 +77,7 @@ const std::map<std::string, std::string>& Rules() {
       {"stale_incarnation_accepted", "stale incarnation"},
       {"staleness_ignored", "update scale"},
       {"state_of_the_steps_end", "state of a program"},
+      {"step_beyond_the_end_awaited", "the job has hung"},
       {"step_vector_left_out", "exactly once"},
       {"update_larger_than_told", "update scale"},
       {"values_encoded_for_each_worker", "one encoding a version"},
@@ -102,7 +104,7 @@ Finding RunMutant(const std::string& program, const std::string& rule) {
     // "seed 7 (ssp(1), ...): rule: finding"
     const size_t found = text.find("): ");
     if (text.rfind("seed ", 0) == 0 && found != std::string::npos) {
-      finding.rule = text.substr(found + 3, text.find(':', found + 3) - found - 3);
+      finding.rule = text.substr(found + 3, text.find_first_of(":\n", found + 3) - found - 3);
     }
     if (text.find(" histories, ") != std::string::npos) {
       finding.seed = std::stoi(text);

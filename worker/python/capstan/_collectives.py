@@ -133,8 +133,8 @@ class Collectives:
         raise NotImplementedError
 
     def stop(self, flag: Any) -> bool:
-        """Whether any worker's flag is true: all end their loops after the same step. A job with
-        --steps, as one with checkpoints, has to do all of them."""
+        """Whether any worker's flag is true: all end their loops after the same step, also before
+        the job's --steps are done, unless it stays."""
         return bool(self.all_reduce(bool(flag), "max"))
 
     @contextlib.contextmanager
@@ -184,6 +184,12 @@ class OpenCollectives(Collectives):
     def barrier(self) -> None:
         """Waits until all workers have called it."""
         self._call(self._open.library.capstan_barrier)
+
+    def stop(self, flag: Any) -> bool:
+        """As Collectives.stop says."""
+        stops = ctypes.c_int32()
+        self._call(self._open.library.capstan_stop, int(bool(flag)), stops)
+        return bool(stops.value)
 
     def _combine(self, operation: int, part: Part) -> None:
         self._call(self._open.library.capstan_all_reduce, operation, part.pointer,

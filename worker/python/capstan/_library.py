@@ -10,7 +10,7 @@ from ctypes import c_uint32, c_void_p
 
 from capstan import _errors
 
-API_VERSION = 4
+API_VERSION = 5
 
 OK = 0
 TIMEOUT = 1
@@ -173,6 +173,7 @@ FUNCTIONS: dict[str, tuple[object, list[object]]] = {
     "capstan_all_reduce": (c_int32, [c_void_p, c_int32, c_void_p, c_size_t, c_int32, c_int64]),
     "capstan_broadcast": (c_int32, [c_void_p, c_int32, c_void_p, c_size_t, c_int32, c_int64]),
     "capstan_barrier": (c_int32, [c_void_p, c_int64]),
+    "capstan_stop": (c_int32, [c_void_p, c_int32, POINTER(c_int32), c_int64]),
     "capstan_join": (c_int32, [c_void_p, POINTER(c_int32), c_int64]),
     "capstan_end_step": (c_int32, [c_void_p, c_double, c_uint64, c_int64]),
     "capstan_finish": (c_int32, [c_void_p, POINTER(c_int32), c_int64]),

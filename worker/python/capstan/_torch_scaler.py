@@ -39,7 +39,7 @@ class Scaler:
 
     def _any_worker(self, has_inf: bool) -> bool:
         try:
-            return self._job.stop(has_inf)
+            return bool(self._job.all_reduce(has_inf, "max"))
         except WrongOrder as error:
             if "need --consistency=bsp" in str(error):
                 return has_inf  # under SSP and async the workers are at different steps

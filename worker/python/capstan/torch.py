@@ -284,8 +284,7 @@ def barrier() -> None:
 
 def stop(flag: Any) -> bool:
     """Whether any worker's flag is true, under BSP: `if ct.stop(patience == 0): break` ends the loops
-    of all workers after the same step. A job with --steps, as one with checkpoints, has to do all of
-    them."""
+    of all workers after the same step, also before the job's --steps are done, unless it stays."""
     return _trainer().job.stop(flag)
 
 
