@@ -81,7 +81,7 @@ bool TrainingLoop::HasStep(Step step) const {
 
 bool TrainingLoop::has_finished() const {
   MutexLock lock(&mu_);
-  return steps_total_ > 0 && steps_done_ == steps_total_;
+  return has_recorded_ && steps_total_ > 0 && steps_done_ == steps_total_;
 }
 
 int64_t TrainingLoop::steps_done() const {
@@ -124,6 +124,7 @@ void TrainingLoop::RecordStepsDone(int64_t steps_done, absl::Time now) {
       step_time = (now - latest_) / (steps_done - steps_done_);
       RecordStepTimeLocked(steps_done, step_time);
     }
+    has_recorded_ = true;
     steps_done_ = steps_done;
     latest_ = now;
   }
@@ -193,7 +194,9 @@ v1::Progress TrainingLoop::progress() const {
   progress.set_largest_loss(largest_loss_);
   progress.set_median_step_seconds(
       absl::ToDoubleSeconds(MedianTime({step_times_.begin(), step_times_.end()})));
-  progress.set_steps_done(steps_done_);
+  // A worker that has no step to do must not look as if it had finished before Run has: the last
+  // checkpoint needs the own state that it sends with its pull.
+  progress.set_steps_done(has_recorded_ || HasStep(options_.first_step) ? steps_done_ : 0);
   progress.set_steps_total(steps_total_);
   progress.set_ends_early(ends_early_);
   progress.set_samples(samples_);

@@ -55,11 +55,12 @@ class TrainingLoop {
   // first error of an exchange.
   absl::Status Run();
 
-  // The steps are done, and are all of the job.
+  // Run has done the steps, and they are all of the job.
   bool has_finished() const;
   int64_t steps_done() const;
 
   // A step is done when all its exchanges have been answered. Steps before the first one are done.
+  // If no step is left for this worker, 0 steps are done until Run has ended.
   v1::Progress progress() const;
 
   // The parts of the time of all steps that are done. No part ever falls. Any thread.
@@ -101,6 +102,7 @@ class TrainingLoop {
   std::deque<std::pair<double, size_t>> recent_ ABSL_GUARDED_BY(mu_);  // loss sum and batch size
   std::optional<double> first_loss_ ABSL_GUARDED_BY(mu_);
   double largest_loss_ ABSL_GUARDED_BY(mu_) = 0;
+  bool has_recorded_ ABSL_GUARDED_BY(mu_) = false;  // a step has run, or Run has ended
   int64_t steps_done_ ABSL_GUARDED_BY(mu_);
   int64_t steps_total_ ABSL_GUARDED_BY(mu_);      // 0: not known yet
   bool ends_early_ ABSL_GUARDED_BY(mu_) = false;  // before the steps that it had announced

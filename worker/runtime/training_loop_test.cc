@@ -118,7 +118,8 @@ class TrainingLoopTest : public testing::Test {
     options.steps = steps;
     options.must_stop = must_stop_;
     TrainingLoop loop(options);
-    EXPECT_EQ(loop.progress().steps_done(), first_step.value());
+    progress_before_ = loop.progress();
+    had_finished_ = loop.has_finished();
     ASSERT_TRUE(loop.Run().ok());
     progress_ = loop.progress();
     has_finished_ = loop.has_finished();
@@ -130,7 +131,9 @@ class TrainingLoopTest : public testing::Test {
   const Dataset data_ = RandomDataset(kSamples, /*features=*/2, /*classes=*/2, /*seed=*/1);
   std::unique_ptr<TrainingRig> rig_;
   std::function<bool()> must_stop_ = [] { return false; };
+  v1::Progress progress_before_;  // Run
   v1::Progress progress_;
+  bool had_finished_ = false;  // before Run
   bool has_finished_ = false;
 };
 
@@ -149,6 +152,7 @@ TEST_F(TrainingLoopTest, RunsAllStepsFromTheFirstOneOnWithTheBatchesThatBelongTo
   for (const int64_t first_step : {0, 2, 7}) {
     engine_ = NotingEngine(&clock_);
     Run(Step(first_step), /*steps=*/10);
+    EXPECT_EQ(progress_before_.steps_done(), first_step);
     ASSERT_EQ(engine_.steps.size(), static_cast<size_t>(10 - first_step));
     ASSERT_EQ(engine_.batches.size(), engine_.steps.size());
     uint64_t samples = 0;
@@ -225,6 +229,17 @@ TEST_F(TrainingLoopTest, AWorkerThatComesAfterTheLastStepHasNothingToDo) {
   EXPECT_EQ(progress_.steps_done(), 10);
   EXPECT_EQ(progress_.samples(), 0u);
   EXPECT_EQ(progress_.seconds(), 0);
+}
+
+// The job's evaluation may begin once all have finished. The last checkpoint then needs what this
+// worker sends with its pull.
+TEST_F(TrainingLoopTest, AWorkerThatComesAfterTheLastStepHasFinishedOnlyWhenItHasPulled) {
+  Run(Step(10), /*steps=*/10);
+  EXPECT_EQ(progress_before_.steps_total(), 10);
+  EXPECT_LT(progress_before_.steps_done(), 10);
+  EXPECT_FALSE(had_finished_);
+  EXPECT_EQ(progress_.steps_done(), 10);
+  EXPECT_TRUE(has_finished_);
 }
 
 }  // namespace
