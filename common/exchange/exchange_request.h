@@ -11,6 +11,7 @@
 #include "absl/types/span.h"
 #include "common/base/ids.h"
 #include "common/codec/codec.h"
+#include "common/exchange/collective.h"
 #include "common/exchange/payload.h"
 #include "common/exchange/rates.h"
 #include "common/tensor/slicing.h"
@@ -115,49 +116,6 @@ struct OptimizerState {
 struct OptimizerStatePull {
   uint32_t array = 0;
 };
-
-// What all workers do together, beside the parameters. Numbered as v1::Collective::Type. A peer may
-// send any number.
-enum class CollectiveType : int32_t {
-  kSum = 1,
-  kMean = 2,
-  kMin = 3,
-  kMax = 4,
-  kBroadcast = 5,  // the values of one worker
-  kBarrier = 6,    // nothing is combined
-  // The worker has no more gradients, and takes no part in operations until all have joined. The
-  // reply is one int64. -1: another worker does the step, so do it without a gradient and join
-  // again. From 0 on: all have joined, and this is the number of the next operation.
-  kJoin = 7,
-  kEndOfStep = 8,  // the worker does no operation of this step any more
-};
-
-// Numbered as v1::Collective::Dtype. A peer may send any number.
-enum class CollectiveDtype : int32_t { kFloat32 = 1, kFloat64 = 2, kInt64 = 3 };
-// Bytes of an element. 0: there is no such type.
-constexpr size_t BytesOf(CollectiveDtype dtype) {
-  if (dtype == CollectiveDtype::kFloat32) return 4;
-  return dtype == CollectiveDtype::kFloat64 || dtype == CollectiveDtype::kInt64 ? 8 : 0;
-}
-
-inline constexpr size_t kMaxCollectiveBytes = size_t{1} << 20;
-
-// The worker's part in an operation of all workers. It is sent to the job's first slice. The
-// reply's values are the result, once all live workers have sent theirs. All do the same
-// operations, with as many elements, in the same order.
-struct Collective {
-  // Names the operation: the worker's next step, and which of its operations in this step it is,
-  // from 0 on.
-  Step step;
-  uint64_t number = 0;
-  CollectiveType type = CollectiveType::kBarrier;
-  CollectiveDtype dtype = CollectiveDtype::kFloat32;
-  uint64_t count = 0;   // elements
-  WorkerId root;        // in a broadcast, the worker whose values count
-  Payload values = {};  // little-endian; empty if no values of this worker count
-};
-// The first slice of the job.
-inline constexpr SliceKey kCollectiveSlice = {TableId(0), SliceIndex(0)};
 
 // The reply's values are to be these bytes. A server answers it before it has shards, too.
 struct Probe {

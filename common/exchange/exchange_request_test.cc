@@ -25,7 +25,8 @@ ExchangeRequest RequestFor(decltype(ExchangeRequest::purpose) purpose) {
 
 // A part in a collective operation, with something in every field.
 Collective PartWith(Payload values) {
-  return {Step(8), 3, CollectiveType::kBroadcast, CollectiveDtype::kInt64, 5, WorkerId(6), values};
+  return {Step(8),     3,     CollectiveType::kBroadcast, CollectiveDtype::kInt64, {5, 2},
+          WorkerId(6), values};
 }
 
 TEST(ExchangeRequestTest, HalvesArePartsOfAStepAlone) {
@@ -143,7 +144,7 @@ TEST(ExchangeRequestTest, OfACollectiveOperationItsNameRemainsWithoutValues) {
   EXPECT_EQ(part.number, 3u);
   EXPECT_EQ(part.type, CollectiveType::kBroadcast);
   EXPECT_EQ(part.dtype, CollectiveDtype::kInt64);
-  EXPECT_EQ(part.count, 5u);
+  EXPECT_EQ(part.shape, (std::vector<uint64_t>{5, 2}));
   EXPECT_EQ(part.root, WorkerId(6));
   EXPECT_TRUE(part.values.empty()) << "the server has them";
   EXPECT_EQ(PayloadBytes(request), 7u) << "it is as it was";

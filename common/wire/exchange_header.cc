@@ -8,6 +8,7 @@
 #include "common/base/printable_text.h"
 #include "common/base/status_macros.h"
 #include "common/codec/codec.h"
+#include "common/exchange/collective.h"
 #include "common/exchange/rates.h"
 
 namespace capstan {
@@ -110,14 +111,14 @@ void FillPurpose(const ExchangeRequest& request, v1::ExchangeRequestHeader* head
     message.set_number(collective->number);
     message.set_type(static_cast<v1::Collective::Type>(collective->type));
     message.set_dtype(static_cast<v1::Collective::Dtype>(collective->dtype));
-    message.set_count(collective->count);
     message.set_root(collective->root.value());
+    message.mutable_shape()->Add(collective->shape.begin(), collective->shape.end());
   } else {
     header->mutable_probe();
   }
 }
 
-// INVALID_ARGUMENT: this program knows no such purpose.
+// INVALID_ARGUMENT: this program knows no such purpose, or a shape has too many dimensions.
 absl::Status ReadPurpose(const v1::ExchangeRequestHeader& header, ExchangeRequest* request) {
   auto& purpose = request->purpose;
   switch (header.purpose_case()) {
@@ -157,12 +158,13 @@ absl::Status ReadPurpose(const v1::ExchangeRequestHeader& header, ExchangeReques
       return absl::OkStatus();
     case v1::ExchangeRequestHeader::kCollective: {
       const v1::Collective& message = header.collective();
+      RETURN_IF_ERROR(CheckDimensions(static_cast<size_t>(message.shape_size())));
       // A number that stands for nothing is kept. The server refuses it.
       purpose = Collective{Step(message.step()),
                            message.number(),
                            static_cast<CollectiveType>(message.type()),
                            static_cast<CollectiveDtype>(message.dtype()),
-                           message.count(),
+                           {message.shape().begin(), message.shape().end()},
                            WorkerId(message.root())};
       return absl::OkStatus();
     }
@@ -279,7 +281,8 @@ void FromHeader(const v1::ExchangeRequestHeader& header, size_t payload_bytes,
   request.epoch = Epoch(header.epoch());
   request.slice = {TableId(header.table()), SliceIndex(header.slice())};
   absl::Status status = ReadPurpose(header, &request);
-  frame->is_receipt = !status.ok() && header.has_receipts() && header.request_id() == 0;
+  const bool has_purpose = header.purpose_case() != v1::ExchangeRequestHeader::PURPOSE_NOT_SET;
+  frame->is_receipt = !has_purpose && header.has_receipts() && header.request_id() == 0;
   frame->pushed_key_bytes = header.row_step().pushed_key_bytes();
   frame->pulled_key_bytes = header.row_step().pulled_key_bytes();
   if (status.ok()) status = CheckPayload(request, *frame);

@@ -162,7 +162,7 @@ TEST(ExchangeHeaderTest, ACollectiveOperationComesBackAsItWent) {
   collective.number = uint64_t{1} << 40;
   collective.type = CollectiveType::kBroadcast;
   collective.dtype = CollectiveDtype::kInt64;
-  collective.count = (uint64_t{1} << 33) + 2;
+  collective.shape = {2, (uint64_t{1} << 33) + 2, 0};
   collective.root = WorkerId(0xfffffffe);
   collective.values = Zeros(3);
   const ExchangeRequest got = Decoded(Encoded(RequestFor(collective)), /*payload_bytes=*/3);
@@ -171,7 +171,7 @@ TEST(ExchangeHeaderTest, ACollectiveOperationComesBackAsItWent) {
   EXPECT_EQ(part.number, collective.number);
   EXPECT_EQ(part.type, collective.type);
   EXPECT_EQ(part.dtype, collective.dtype);
-  EXPECT_EQ(part.count, collective.count);
+  EXPECT_EQ(part.shape, collective.shape);
   EXPECT_EQ(part.root, collective.root);
   EXPECT_EQ(BytesIn(part.values), std::vector<uint8_t>({0, 1, 2}));
   EXPECT_EQ(BytesIn(TakePayload(ExchangeRequest(got))), std::vector<uint8_t>({0, 1, 2}));
@@ -249,9 +249,13 @@ TEST(ExchangeHeaderTest, BytesOfEachPurposeAreGoldenAndComeBack) {
       {RequestFor(OptimizerState{2, 300, Payload()}), "\x8a\x01\x05\x08\x02\x10\xac\x02"},
       {RequestFor(OptimizerStatePull{2}), "\x92\x01\x02\x08\x02"},
       {RequestFor(Collective()), "\x9a\x01\x04\x18\x06\x20\x01"},
-      {RequestFor(Collective{Step(1), 2, CollectiveType::kBroadcast, CollectiveDtype::kFloat64, 300,
+      {RequestFor(Collective{Step(1),
+                             2,
+                             CollectiveType::kBroadcast,
+                             CollectiveDtype::kFloat64,
+                             {300, 4},
                              WorkerId(3)}),
-       "\x9a\x01\x0d\x08\x01\x10\x02\x18\x05\x20\x02\x28\xac\x02\x30\x03"},
+       "\x9a\x01\x0f\x08\x01\x10\x02\x18\x05\x20\x02\x30\x03\x3a\x03\xac\x02\x04"},
       {RequestFor(TableState{300, Payload()}), "\xa2\x01\x03\x08\xac\x02"},
       {RequestFor(TableState{kFinalCut, Payload()}),
        "\xa2\x01\x0b\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"},
@@ -376,6 +380,26 @@ TEST(ExchangeHeaderTest, UnknownNumbersOfACollectiveOperationAreKept) {
     EXPECT_EQ(static_cast<int>(part.dtype), number);
     EXPECT_EQ(Encoded(got), bytes) << number;
   }
+}
+
+TEST(ExchangeHeaderTest, AShapeOfTooManyDimensionsIsRefused) {
+  v1::ExchangeRequestHeader header;
+  header.set_has_receipts(true);
+  for (int i = 0; i < 64; ++i) header.mutable_collective()->add_shape(~uint64_t{0});
+  const ExchangeRequest largest = Decoded(header.SerializeAsString());
+  EXPECT_EQ(std::get<Collective>(largest.purpose).shape, std::vector<uint64_t>(64, ~uint64_t{0}));
+  for (int i = 0; i < 100'000; ++i) header.mutable_collective()->add_shape(0);
+  RequestFrame frame;
+  ASSERT_TRUE(DecodeHeader(BytesOf(header.SerializeAsString()), 0, &frame).ok());
+  EXPECT_EQ(frame.request.status(),
+            absl::InvalidArgumentError("expected at most 64 dimensions, got 100064"));
+  EXPECT_FALSE(frame.is_receipt);
+}
+
+// The field was that of an earlier version. Here it says 3.
+TEST(ExchangeHeaderTest, ANumberOfElementsIsNoShape) {
+  const ExchangeRequest got = Decoded("\x9a\x01\x06\x18\x01\x20\x01\x28\x03");
+  EXPECT_TRUE(std::get<Collective>(got.purpose).shape.empty());
 }
 
 TEST(ExchangeHeaderTest, AnErrorOfAPeerMayBePrinted) {

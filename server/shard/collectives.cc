@@ -11,6 +11,7 @@
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
+#include "server/shard/collective_part.h"
 
 namespace capstan {
 namespace {
@@ -19,73 +20,9 @@ namespace {
 constexpr size_t kMostKeptBytes = size_t{16} << 20;
 
 // With what a result takes beside its bytes.
-size_t BytesOf(const Payload& result) {
+size_t KeptBytes(const Collective& operation, const Payload& result) {
   constexpr size_t kOverhead = 256;
-  return result.size_bytes() + kOverhead;
-}
-
-bool Combines(CollectiveType type) {
-  return CollectiveType::kSum <= type && type <= CollectiveType::kMax;
-}
-
-const char* TextOf(CollectiveType type) {
-  switch (type) {
-    case CollectiveType::kSum:
-      return "the sum";
-    case CollectiveType::kMean:
-      return "the mean";
-    case CollectiveType::kMin:
-      return "the minimum";
-    case CollectiveType::kMax:
-      return "the maximum";
-    case CollectiveType::kBroadcast:
-      return "a broadcast";
-    case CollectiveType::kBarrier:
-      return "a barrier";
-    case CollectiveType::kJoin:
-      return "a join";
-    case CollectiveType::kEndOfStep:
-      return "the step's end";
-  }
-  return "nothing known";
-}
-
-const char* TextOf(CollectiveDtype dtype) {
-  switch (dtype) {
-    case CollectiveDtype::kFloat32:
-      return "float32";
-    case CollectiveDtype::kFloat64:
-      return "float64";
-    case CollectiveDtype::kInt64:
-      return "int64";
-  }
-  return "of an unknown type";
-}
-
-// As "the mean of 3 float32".
-std::string Describe(const Collective& part) {
-  if (Combines(part.type)) {
-    return absl::StrCat(TextOf(part.type), " of ", part.count, " ", TextOf(part.dtype));
-  }
-  if (part.type != CollectiveType::kBroadcast) return TextOf(part.type);
-  return absl::StrCat(TextOf(part.type), " of ", part.count, " ", TextOf(part.dtype),
-                      " from worker ", part.root.value());
-}
-
-std::string WhichOf(const Collective& part) {
-  return absl::StrCat("operation ", part.number, " of step ", part.step.value());
-}
-
-bool IsSame(const Collective& a, const Collective& b) {
-  return a.step == b.step && a.number == b.number && a.type == b.type && a.dtype == b.dtype &&
-         a.count == b.count && a.root == b.root;
-}
-
-// Bytes that the worker is to send.
-size_t ExpectedBytes(WorkerId sender, const Collective& part) {
-  const bool counts =
-      Combines(part.type) || (part.type == CollectiveType::kBroadcast && part.root == sender);
-  return counts ? part.count * BytesOf(part.dtype) : 0;
+  return result.size_bytes() + operation.shape.size() * sizeof(uint64_t) + kOverhead;
 }
 
 template <typename Value>
@@ -133,36 +70,6 @@ Payload NumberPayload(int64_t number) {
 }
 
 }  // namespace
-
-absl::Status Collectives::Check(WorkerId sender, const Collective& part) {
-  if (part.step < Step(0) || part.step > kLargestStep) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("expected a step from 0 on, got ", part.step.value()));
-  }
-  if (part.type < CollectiveType::kSum || part.type > CollectiveType::kEndOfStep) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("got an operation of unknown type ", static_cast<int>(part.type)));
-  }
-  const bool has_elements = Combines(part.type) || part.type == CollectiveType::kBroadcast;
-  const size_t element_bytes = BytesOf(part.dtype);
-  if (has_elements && element_bytes == 0) {
-    return absl::InvalidArgumentError(absl::StrCat("expected float32, float64 or int64, got type ",
-                                                   static_cast<int>(part.dtype)));
-  }
-  if (has_elements && part.count > kMaxCollectiveBytes / element_bytes) {
-    return absl::InvalidArgumentError(absl::StrCat("expected at most ", kMaxCollectiveBytes,
-                                                   " bytes of values, got ", part.count, " ",
-                                                   TextOf(part.dtype)));
-  }
-  if (part.type == CollectiveType::kMean && part.dtype == CollectiveDtype::kInt64) {
-    return absl::InvalidArgumentError(
-        "expected floats for a mean, got int64: take the sum, or convert them");
-  }
-  const size_t bytes = ExpectedBytes(sender, part);
-  if (part.values.size_bytes() == bytes) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("expected ", bytes, " bytes for ", Describe(part),
-                                                 ", got ", part.values.size_bytes()));
-}
 
 void Collectives::SetWorkers(absl::Span<const ShardWorker> workers, ReleasedReplies* released) {
   std::map<WorkerId, Place> previous = std::exchange(places_, {});
@@ -215,7 +122,7 @@ void Collectives::Exchange(WorkerId worker, Collective&& part,
     released->emplace_back(std::move(done), std::move(reply));
     return;
   }
-  if (absl::Status status = Check(worker, part); !status.ok()) return refuse(std::move(status));
+  if (absl::Status status = CheckPart(worker, part); !status.ok()) return refuse(std::move(status));
   if (place.is_joined && part.type != CollectiveType::kJoin) {
     return refuse(absl::InvalidArgumentError(absl::StrCat(
         "expected no ", Describe(part), " of worker ", worker.value(), " before all have joined")));
@@ -348,7 +255,7 @@ Payload Collectives::Combine(const Name& name) const {
   }
   if (operation->type == CollectiveType::kBarrier || parts.empty()) return Payload();
   if (operation->type == CollectiveType::kBroadcast) return PayloadOf(*parts[0]);
-  std::vector<uint8_t> result(operation->count * BytesOf(operation->dtype));
+  std::vector<uint8_t> result(NumElements(operation->shape) * BytesOf(operation->dtype));
   switch (operation->dtype) {
     case CollectiveDtype::kFloat32:
       CombineInOrder<float>(operation->type, parts, result);
@@ -364,7 +271,7 @@ Payload Collectives::Combine(const Name& name) const {
 }
 
 void Collectives::Keep(const Collective& operation, const Payload& result) {
-  const size_t bytes = BytesOf(result);
+  const size_t bytes = KeptBytes(operation, result);
   if (done_bytes_ + bytes > kMostKeptBytes) {
     incomplete_ = operation.step;
     return;
@@ -377,7 +284,8 @@ void Collectives::DropDone() {
   Step open = kLargestStep;
   for (const auto& [worker, place] : places_) open = std::min(open, place.next_step);
   while (!done_.empty() && done_.begin()->first.first < open) {
-    done_bytes_ -= BytesOf(done_.begin()->second.result);
+    const Done& done = done_.begin()->second;
+    done_bytes_ -= KeptBytes(done.operation, done.result);
     done_.erase(done_.begin());
   }
 }

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "common/base/ids.h"
+#include "common/exchange/collective.h"
 #include "common/exchange/parameter_endpoint.h"
 #include "common/exchange/payload.h"
 #include "server/slice/parked_pulls.h"
@@ -23,15 +24,12 @@ namespace capstan {
 // the shard of the job's first slice guards it.
 class Collectives {
  public:
-  // INVALID_ARGUMENT: type, dtype, number of elements or bytes of a new part.
-  static absl::Status Check(WorkerId sender, const Collective& part);
-
   // The live workers. The parts of the others and of earlier incarnations go. Nobody waits for a
   // worker in steps before its first one.
   void SetWorkers(absl::Span<const ShardWorker> workers, ReleasedReplies* released);
 
   // Takes the part of a live worker, and appends due replies to `released`. A part that came before
-  // is not taken again, and need not have its values. INVALID_ARGUMENT: as Check; or workers do
+  // is not taken again, and need not have its values. INVALID_ARGUMENT: as CheckPart; or workers do
   // different operations, which all that wait are told. FAILED_PRECONDITION: the worker has sent a
   // later part.
   void Exchange(WorkerId worker, Collective&& part, ParameterEndpoint::ReplyCallback done,

@@ -25,7 +25,7 @@ ExchangeRequest SumRequest(int worker, const std::vector<float>& values, int64_t
   Collective part;
   part.step = Step(step);
   part.type = CollectiveType::kSum;
-  part.count = values.size();
+  part.shape = {values.size()};
   part.values = Payload(*copy, copy);
   ExchangeRequest request = Request(worker, std::nullopt, std::nullopt);
   request.purpose = std::move(part);

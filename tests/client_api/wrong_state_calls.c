@@ -22,7 +22,10 @@ static size_t size = sizeof(text);
 static void expect_of_all(capstan_job* job, capstan_status status, const char* part) {
 #define EXPECTED(call) expect(call, status, part, #call)
   EXPECTED(capstan_all_reduce(job, CAPSTAN_SUM, values, 1, CAPSTAN_FLOAT32, WITHOUT_LIMIT));
+  EXPECTED(capstan_all_reduce_tensor(job, CAPSTAN_SUM, values, shape, 2, CAPSTAN_FLOAT32,
+                                     WITHOUT_LIMIT));
   EXPECTED(capstan_broadcast(job, 0, values, 1, CAPSTAN_FLOAT32, WITHOUT_LIMIT));
+  EXPECTED(capstan_broadcast_tensor(job, 0, values, shape, 2, CAPSTAN_FLOAT32, WITHOUT_LIMIT));
   EXPECTED(capstan_barrier(job, WITHOUT_LIMIT));
   EXPECTED(capstan_join(job, &out, WITHOUT_LIMIT));
   EXPECTED(capstan_push_nothing(job, HERE, WITHOUT_LIMIT));
@@ -41,6 +44,10 @@ static void call_without_a_start(capstan_job* job, capstan_status status, const 
   /* Arguments that do not fit do not matter then. */
   expect(capstan_keep_table(job, -1, NULL, 9, 9, 0, 0), status, part, "capstan_keep_table");
   expect(capstan_all_reduce(job, -1, NULL, 9, -1, 0), status, part, "capstan_all_reduce");
+  expect(capstan_all_reduce_tensor(job, -1, NULL, NULL, 9, -1, 0), status, part,
+         "capstan_all_reduce_tensor");
+  expect(capstan_broadcast_tensor(job, -1, NULL, NULL, 9, -1, 0), status, part,
+         "capstan_broadcast_tensor");
   expect(capstan_join(job, NULL, 0), status, part, "capstan_join");
   expect(capstan_worker_state_get(job, NULL, NULL, NULL), status, part, "capstan_worker_state_get");
 }
@@ -146,6 +153,50 @@ static void reduce_wrongly(capstan_job* job) {
   OK(capstan_barrier(job, WITHOUT_LIMIT));
 }
 
+/* Both functions with this shape: the arguments are wrong, and this is in the message. */
+static void expect_wrong_shape(capstan_job* job, void* tensor, const uint64_t* sizes,
+                               size_t num_dims, const char* part) {
+  INVALID(capstan_all_reduce_tensor(job, CAPSTAN_MEAN, tensor, sizes, num_dims, CAPSTAN_FLOAT32,
+                                    WITHOUT_LIMIT),
+          part);
+  INVALID(capstan_broadcast_tensor(job, 0, tensor, sizes, num_dims, CAPSTAN_FLOAT32, WITHOUT_LIMIT),
+          part);
+}
+
+static void reduce_tensors_wrongly(capstan_job* job) {
+  enum { MOST_DIMENSIONS = 64 };
+  static uint64_t ones[MOST_DIMENSIONS];
+  const uint64_t too_many[] = {512, 513};
+  const uint64_t overflows[] = {(uint64_t)1 << 32, (uint64_t)1 << 32, 6};
+  const uint64_t nothing[] = {UINT64_MAX, 0, UINT64_MAX};
+  double number = 0.5;
+  for (int i = 0; i < MOST_DIMENSIONS; ++i) ones[i] = 1;
+  expect_wrong_shape(job, values, NULL, 2, "shape: expected 2 of them, got NULL");
+  expect_wrong_shape(job, values, ones, MOST_DIMENSIONS + 1, "at most 64 dimensions, got 65");
+  expect_wrong_shape(job, values, NULL, SIZE_MAX,
+                     "shape: expected at most 64 dimensions, got 1844");
+  expect_wrong_shape(job, values, too_many, 2,
+                     "shape: expected at most 262144 elements, 1 MiB, got 512x513: larger");
+  expect_wrong_shape(job, values, overflows, 3, "shape: expected at most 262144 elements, 1 MiB");
+  expect_wrong_shape(job, NULL, shape, 2, "values: expected 6 of them, got NULL");
+  expect_wrong_shape(job, NULL, NULL, 0, "values: expected 1 of them, got NULL");
+  INVALID(capstan_all_reduce_tensor(job, 0, values, shape, 2, CAPSTAN_FLOAT32, WITHOUT_LIMIT),
+          "operation: expected CAPSTAN_SUM");
+  INVALID(capstan_all_reduce_tensor(job, CAPSTAN_SUM, values, shape, 2, -1, WITHOUT_LIMIT),
+          "dtype:");
+  INVALID(capstan_broadcast_tensor(job, 1, values, shape, 2, CAPSTAN_FLOAT32, WITHOUT_LIMIT),
+          "root: expected a worker's rank below 1, got 1");
+  INVALID(capstan_broadcast_tensor(job, -1, values, shape, 2, CAPSTAN_FLOAT32, WITHOUT_LIMIT),
+          "root: expected a worker's rank from 0 on, got -1");
+
+  OK(capstan_all_reduce_tensor(job, CAPSTAN_SUM, values, shape, 2, CAPSTAN_FLOAT32, WITHOUT_LIMIT));
+  OK(capstan_all_reduce_tensor(job, CAPSTAN_SUM, values, ones, MOST_DIMENSIONS, CAPSTAN_FLOAT32,
+                               WITHOUT_LIMIT));
+  OK(capstan_all_reduce_tensor(job, CAPSTAN_SUM, NULL, nothing, 3, CAPSTAN_INT64, WITHOUT_LIMIT));
+  OK(capstan_broadcast_tensor(job, 0, &number, NULL, 0, CAPSTAN_FLOAT64, WITHOUT_LIMIT));
+  TRUE(number == 0.5);
+}
+
 static void keep_wrongly(capstan_job* job) {
   const float* const missing[] = {values, NULL};
   INVALID(capstan_keep_table(job, -1, arrays, 1, ELEMENTS, 0, WITHOUT_LIMIT),
@@ -230,6 +281,7 @@ int main(void) {
   call_without_a_start(job, CAPSTAN_WRONG_ORDER, "capstan_start");
   OK(capstan_start(job, WITHOUT_LIMIT));
   reduce_wrongly(job);
+  reduce_tensors_wrongly(job);
   load_wrongly(job);
   keep_wrongly(job);
   read_wrongly(job);

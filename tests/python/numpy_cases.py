@@ -215,6 +215,20 @@ def refuses_other_shapes(job: Job, rank: int) -> None:
     job.finish()
 
 
+def other_shapes_are_reduced(job: Job, rank: int, shapes: list[list[int]], texts: list[str]) -> None:
+    """The workers' arrays have as many elements each. Both hear of both shapes."""
+    table = job.table("t", [0.0], optimizer=capstan.SGD(lr=1.0))
+    job.start()
+    expect(job.all_reduce(numpy.full((2, 1, 2), rank), "sum").tolist() == [[[1, 1]], [[1, 1]]],
+           "the sum of a tensor")
+    expect(job.broadcast(numpy.full((1, 2), rank), root=1).tolist() == [[1, 1]], "a broadcast")
+    table.push_pull(numpy.zeros(1))
+    job.end_step()
+    for text in texts:
+        expect_raises(capstan.JobFailed, text,
+                      lambda: job.all_reduce(numpy.zeros(shapes[rank], numpy.float32)))
+
+
 def views_outlive_the_job(job: Job, rank: int) -> None:
     table = job.table("t", numpy.arange(4))
     job.start()

@@ -86,6 +86,17 @@ class NumpyTest(unittest.TestCase):
     def test_other_shapes_are_refused(self) -> None:
         self.workers.run("refuses_other_shapes")
 
+    def test_workers_that_reduce_other_shapes_are_named(self) -> None:
+        for shapes, names in [(([2, 3], [3, 2]), ("2x3 float32", "3x2 float32")),
+                              (([6], [1, 6]), ("6 float32", "1x6 float32")),
+                              (([], [1]), ("a scalar of float32", "1 float32"))]:
+            with self.subTest(names):
+                texts = [f"worker {rank} calls the mean of {name} as operation 0 of step 1"
+                         for rank, name in enumerate(names)]
+                summary = self.workers.run("other_shapes_are_reduced", shapes=shapes, texts=texts)
+                for text in texts:
+                    self.assertIn(text, summary["reason"])
+
     def test_views_outlive_the_job(self) -> None:
         self.workers.run("views_outlive_the_job")
 

@@ -85,13 +85,17 @@ def differs(job: Job, rank: int, how: str) -> None:
     texts = {
         "size": ("worker 0 calls the mean of 2 float32 as operation 0 of step 1",
                  "worker 1 calls the mean of 3 float32"),
+        "shape": ("worker 0 calls the mean of 2x3 float32 as operation 0 of step 1",
+                  "worker 1 calls the mean of 3x2 float32 as operation 0 of step 1"),
         "operation": ("worker 0 calls the mean of 2 float32", "worker 1 calls a barrier"),
         "leaves it out": ("worker 0 calls the mean of 2 float32", "worker 1 has ended step 1"),
         "finishes": ("worker 0 calls the mean of 2 float32", "worker 1 has done all its steps"),
     }[how]
 
     def run() -> None:
-        if rank == 0:
+        if how == "shape":
+            job.all_reduce(torch.zeros(2, 3) if rank == 0 else torch.zeros(3, 2))
+        elif rank == 0:
             job.all_reduce(torch.zeros(2))
         elif how == "size":
             job.all_reduce(torch.zeros(3))

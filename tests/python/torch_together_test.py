@@ -26,10 +26,13 @@ class TorchTogetherTest(unittest.TestCase):
                 self.workers.run("needs_bsp", *flags)
 
     def test_workers_that_differ_hear_what_each_does(self) -> None:
-        for how in ("size", "operation", "leaves it out", "finishes"):
+        for how in ("size", "shape", "operation", "leaves it out", "finishes"):
             with self.subTest(how):
                 summary = self.workers.run("differs", how=how)
-                self.assertIn("worker 0 calls the mean of 2 float32", summary["reason"])
+                shape = "2x3" if how == "shape" else "2"
+                self.assertIn(f"worker 0 calls the mean of {shape} float32", summary["reason"])
+                if how == "shape":
+                    self.assertIn("worker 1 calls the mean of 3x2 float32", summary["reason"])
         # The others then wait in another place: for what a checkpoint needs.
         with tempfile.TemporaryDirectory() as folder:
             summary = self.workers.run("differs", f"--checkpoint_dir={folder}/kept",

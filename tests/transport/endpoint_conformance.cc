@@ -26,7 +26,7 @@ ExchangeRequest SumRequest(int worker, uint64_t number, size_t count) {
   Collective part;
   part.number = number;
   part.type = CollectiveType::kSum;
-  part.count = count;
+  part.shape = {1, count};
   part.values = Payload(absl::MakeConstSpan(*values), values);
   ExchangeRequest request = MakeTestRequest(worker, std::nullopt, std::nullopt);
   request.purpose = std::move(part);
@@ -240,7 +240,7 @@ TEST_P(EndpointConformanceTest, ABroadcastTakesTheBytesOfOneWorkerAndABarrierTak
   Collective part;
   part.type = CollectiveType::kBroadcast;
   part.dtype = CollectiveDtype::kInt64;
-  part.count = 2;
+  part.shape = {2, 1};
   part.root = WorkerId(1);
   both(part, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16});
   part = Collective();

@@ -408,7 +408,7 @@ CAPSTAN_EXPORT capstan_status capstan_worker_state_due(capstan_job* job, int32_t
                                                        int64_t timeout_ms);
 
 /* What all workers do together beside the parameters, under BSP only: losses, counts, decisions.
- * Every worker makes the same calls in the same order, with as many elements, from capstan_start
+ * Every worker makes the same calls in the same order, with the same shape, from capstan_start
  * until capstan_finish; workers that differ fail the job, which names them and what they called.
  * The results have the same bits at all workers and in all runs: values are combined in order of
  * rank. At most 1 MiB: larger tensors belong into tables. One thread at a time.
@@ -420,9 +420,20 @@ CAPSTAN_EXPORT capstan_status capstan_worker_state_due(capstan_job* job, int32_t
  * `dtype`: CAPSTAN_FLOAT32, CAPSTAN_FLOAT64 or CAPSTAN_INT64, whose sums wrap. */
 CAPSTAN_EXPORT capstan_status capstan_all_reduce(capstan_job* job, int32_t operation, void* values,
                                                  size_t count, int32_t dtype, int64_t timeout_ms);
+/* As capstan_all_reduce, of a tensor with `num_dims` dimensions, at most 64, of the sizes `shape`.
+ * 0 dimensions: one element, and `shape` may be NULL. Workers whose shapes differ fail the job,
+ * also if they have as many elements. capstan_all_reduce has the one dimension `count`. */
+CAPSTAN_EXPORT capstan_status capstan_all_reduce_tensor(capstan_job* job, int32_t operation,
+                                                        void* values, const uint64_t* shape,
+                                                        size_t num_dims, int32_t dtype,
+                                                        int64_t timeout_ms);
 /* Puts those of the worker `root` in place of `count` elements. */
 CAPSTAN_EXPORT capstan_status capstan_broadcast(capstan_job* job, int32_t root, void* values,
                                                 size_t count, int32_t dtype, int64_t timeout_ms);
+/* As capstan_broadcast, of a tensor as in capstan_all_reduce_tensor. */
+CAPSTAN_EXPORT capstan_status capstan_broadcast_tensor(capstan_job* job, int32_t root, void* values,
+                                                       const uint64_t* shape, size_t num_dims,
+                                                       int32_t dtype, int64_t timeout_ms);
 /* Waits until all workers have called it. */
 CAPSTAN_EXPORT capstan_status capstan_barrier(capstan_job* job, int64_t timeout_ms);
 

@@ -8,7 +8,7 @@
 #include "absl/types/span.h"
 #include "common/base/ids.h"
 #include "common/base/status_macros.h"
-#include "common/exchange/exchange_request.h"
+#include "common/exchange/collective.h"
 #include "worker/client_api/capstan.h"
 #include "worker/client_api/job_access.h"
 #include "worker/program/program_collectives.h"
@@ -46,54 +46,89 @@ absl::StatusOr<CollectiveType> TypeOf(int32_t operation) {
       operation));
 }
 
-// Combines `count` elements at `values` in their place.
-absl::Status Run(ProgramEngine& engine, CollectiveType type, WorkerId root, void* values,
-                 size_t count, int32_t dtype, int64_t timeout_ms) {
-  ASSIGN_OR_RETURN(const CollectiveDtype element, DtypeOf(dtype));
-  ASSIGN_OR_RETURN(const absl::Span<uint8_t> bytes,
-                   ItemsAt(static_cast<uint8_t*>(values), count, "values"));
-  if (count > kMaxCollectiveBytes / BytesOf(element)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("count: expected at most ", kMaxCollectiveBytes / BytesOf(element),
-                     " elements, 1 MiB, got ", count, ": larger tensors belong into tables"));
-  }
-  return engine.collectives().Run({type, element, root}, {bytes.data(), count * BytesOf(element)},
-                                  LimitOf(timeout_ms));
+// A worker's values in an operation, as a program gives them.
+struct Elements {
+  void* values;
+  const char* shape_name;  // of the argument
+  const uint64_t* shape;
+  size_t num_dims;
+  int32_t dtype;
+};
+
+// Puts the result in place of the values.
+absl::Status Run(ProgramEngine& engine, CollectiveType type, WorkerId root,
+                 const Elements& elements, int64_t timeout_ms) {
+  ProgramCollectives::Operation operation;
+  operation.type = type;
+  operation.root = root;
+  ASSIGN_OR_RETURN(operation.dtype, DtypeOf(elements.dtype));
+  // More dimensions than that are not read.
+  RETURN_IF_ERROR(Annotate(CheckDimensions(elements.num_dims), elements.shape_name));
+  ASSIGN_OR_RETURN(const absl::Span<const uint64_t> shape,
+                   ItemsAt(elements.shape, elements.num_dims, elements.shape_name));
+  RETURN_IF_ERROR(Annotate(CheckElements(shape, operation.dtype), elements.shape_name));
+  operation.shape.assign(shape.begin(), shape.end());
+  ASSIGN_OR_RETURN(const absl::Span<uint8_t> first,
+                   ItemsAt(static_cast<uint8_t*>(elements.values), NumElements(shape), "values"));
+  return engine.collectives().Run(
+      operation, {first.data(), first.size() * BytesOf(operation.dtype)}, LimitOf(timeout_ms));
 }
 
-}  // namespace
-}  // namespace capstan
-
-using capstan::CollectiveType;
-using capstan::LimitOf;
-using capstan::ProgramEngine;
-using capstan::WithEngine;
-using capstan::WorkerId;
-
-capstan_status capstan_all_reduce(capstan_job* job, int32_t operation, void* values, size_t count,
-                                  int32_t dtype, int64_t timeout_ms) {
+capstan_status AllReduce(capstan_job* job, int32_t operation, const Elements& elements,
+                         int64_t timeout_ms) {
   return WithEngine(job, [&](ProgramEngine& engine) -> absl::Status {
-    ASSIGN_OR_RETURN(const CollectiveType type, capstan::TypeOf(operation));
-    return capstan::Run(engine, type, WorkerId(0), values, count, dtype, timeout_ms);
+    ASSIGN_OR_RETURN(const CollectiveType type, TypeOf(operation));
+    return Run(engine, type, WorkerId(0), elements, timeout_ms);
   });
 }
 
-capstan_status capstan_broadcast(capstan_job* job, int32_t root, void* values, size_t count,
-                                 int32_t dtype, int64_t timeout_ms) {
+capstan_status Broadcast(capstan_job* job, int32_t root, const Elements& elements,
+                         int64_t timeout_ms) {
   return WithEngine(job, [&](ProgramEngine& engine) -> absl::Status {
     if (root < 0) {
       return absl::InvalidArgumentError(
           absl::StrCat("root: expected a worker's rank from 0 on, got ", root));
     }
-    return capstan::Run(engine, CollectiveType::kBroadcast, WorkerId(static_cast<uint32_t>(root)),
-                        values, count, dtype, timeout_ms);
+    return Run(engine, CollectiveType::kBroadcast, WorkerId(static_cast<uint32_t>(root)), elements,
+               timeout_ms);
   });
+}
+
+}  // namespace
+}  // namespace capstan
+
+using capstan::LimitOf;
+using capstan::ProgramEngine;
+using capstan::WithEngine;
+
+capstan_status capstan_all_reduce(capstan_job* job, int32_t operation, void* values, size_t count,
+                                  int32_t dtype, int64_t timeout_ms) {
+  const uint64_t shape = count;
+  return capstan::AllReduce(job, operation, {values, "count", &shape, 1, dtype}, timeout_ms);
+}
+
+capstan_status capstan_all_reduce_tensor(capstan_job* job, int32_t operation, void* values,
+                                         const uint64_t* shape, size_t num_dims, int32_t dtype,
+                                         int64_t timeout_ms) {
+  return capstan::AllReduce(job, operation, {values, "shape", shape, num_dims, dtype}, timeout_ms);
+}
+
+capstan_status capstan_broadcast(capstan_job* job, int32_t root, void* values, size_t count,
+                                 int32_t dtype, int64_t timeout_ms) {
+  const uint64_t shape = count;
+  return capstan::Broadcast(job, root, {values, "count", &shape, 1, dtype}, timeout_ms);
+}
+
+capstan_status capstan_broadcast_tensor(capstan_job* job, int32_t root, void* values,
+                                        const uint64_t* shape, size_t num_dims, int32_t dtype,
+                                        int64_t timeout_ms) {
+  return capstan::Broadcast(job, root, {values, "shape", shape, num_dims, dtype}, timeout_ms);
 }
 
 capstan_status capstan_barrier(capstan_job* job, int64_t timeout_ms) {
   return WithEngine(job, [&](ProgramEngine& engine) {
-    return capstan::Run(engine, CollectiveType::kBarrier, WorkerId(0), nullptr, 0, CAPSTAN_FLOAT32,
-                        timeout_ms);
+    const capstan::ProgramCollectives::Operation barrier;
+    return engine.collectives().Run(barrier, {}, LimitOf(timeout_ms));
   });
 }
 

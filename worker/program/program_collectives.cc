@@ -2,7 +2,6 @@
 
 #include <limits>
 #include <utility>
-#include <vector>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
@@ -23,7 +22,19 @@ Payload CopyOf(absl::Span<const uint8_t> values) {
 }
 
 bool IsSame(const Collective& a, const Collective& b) {
-  return a.type == b.type && a.dtype == b.dtype && a.count == b.count && a.root == b.root;
+  return a.type == b.type && a.dtype == b.dtype && a.shape == b.shape && a.root == b.root;
+}
+
+// INVALID_ARGUMENT: the operation cannot have these elements, or they have other bytes.
+absl::Status CheckValues(const ProgramCollectives::Operation& operation, size_t bytes) {
+  size_t expected = 0;
+  if (HasElements(operation.type)) {
+    RETURN_IF_ERROR(CheckElements(operation.shape, operation.dtype));
+    expected = NumElements(operation.shape) * BytesOf(operation.dtype);
+  }
+  if (bytes == expected) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("expected ", expected, " bytes of values, got ", bytes));
 }
 
 }  // namespace
@@ -37,11 +48,7 @@ ProgramCollectives::ProgramCollectives(Clock* clock, ProgramSteps* steps, const 
 
 absl::Status ProgramCollectives::Run(const Operation& operation, absl::Span<uint8_t> values,
                                      absl::Duration limit) {
-  if (values.size() > kMaxCollectiveBytes) {
-    return absl::InvalidArgumentError(absl::StrCat("expected at most ", kMaxCollectiveBytes,
-                                                   " bytes of values, got ", values.size(),
-                                                   ": larger tensors belong into tables"));
-  }
+  RETURN_IF_ERROR(CheckValues(operation, values.size()));
   const bool is_broadcast = operation.type == CollectiveType::kBroadcast;
   if (is_broadcast && operation.root.value() >= num_workers_) {
     return absl::InvalidArgumentError(absl::StrCat("root: expected a worker's rank below ",
@@ -54,7 +61,7 @@ absl::Status ProgramCollectives::Run(const Operation& operation, absl::Span<uint
   Collective part;
   part.type = operation.type;
   part.dtype = operation.dtype;
-  part.count = values.size() / BytesOf(operation.dtype);
+  part.shape = operation.shape;
   part.root = operation.root;
   part.values = CopyOf(values);
   const absl::Time deadline = clock_.Now() + limit;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -12,7 +13,7 @@
 #include "common/base/clock.h"
 #include "common/base/ids.h"
 #include "common/base/mutex.h"
-#include "common/exchange/exchange_request.h"
+#include "common/exchange/collective.h"
 #include "common/exchange/payload.h"
 #include "proto/job.pb.h"
 #include "worker/client/parameter_store.h"
@@ -32,7 +33,8 @@ class ProgramCollectives {
   struct Operation {
     CollectiveType type = CollectiveType::kBarrier;
     CollectiveDtype dtype = CollectiveDtype::kFloat32;
-    WorkerId root;  // of a broadcast
+    WorkerId root;                     // of a broadcast
+    std::vector<uint64_t> shape = {};  // of the values, as in Collective
   };
   // Puts the result in place of `values`, elements of the operation's type. If the time passes, the
   // same call goes on, and another one is FAILED_PRECONDITION, as are all without BSP.

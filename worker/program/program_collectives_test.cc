@@ -15,6 +15,7 @@
 namespace capstan {
 namespace {
 
+using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -93,9 +94,17 @@ class ProgramCollectivesTest : public testing::Test {
   void BeginStep(int64_t step) { steps_->BeginTraining(Step(step), *store_); }
 
   absl::Status Run(CollectiveType type, std::vector<double>& values, uint32_t root = 0) {
+    return Run({type, CollectiveDtype::kFloat64, WorkerId(root), {values.size()}}, values);
+  }
+  // Their sum.
+  absl::Status RunTensor(std::vector<double>& values, std::vector<uint64_t> shape) {
+    return Run({CollectiveType::kSum, CollectiveDtype::kFloat64, WorkerId(0), std::move(shape)},
+               values);
+  }
+  absl::Status Run(const ProgramCollectives::Operation& operation, std::vector<double>& values) {
     return collectives_->Run(
-        {type, CollectiveDtype::kFloat64, WorkerId(root)},
-        {reinterpret_cast<uint8_t*>(values.data()), values.size() * sizeof(double)}, kAtOnce);
+        operation, {reinterpret_cast<uint8_t*>(values.data()), values.size() * sizeof(double)},
+        kAtOnce);
   }
 
   FakeClock clock_;
@@ -116,7 +125,7 @@ TEST_F(ProgramCollectivesTest, OperationsAreNumberedInEachStep) {
   ASSERT_EQ(server_.parts.size(), 3u);
   EXPECT_EQ(server_.parts[0].step, Step(5));
   EXPECT_EQ(server_.parts[0].number, 0u);
-  EXPECT_EQ(server_.parts[0].count, 2u);
+  EXPECT_THAT(server_.parts[0].shape, ElementsAre(2));
   EXPECT_EQ(server_.parts[1].number, 1u);
   EXPECT_EQ(server_.parts[1].type, CollectiveType::kMax);
   EXPECT_EQ(server_.parts[2].step, Step(6));
@@ -135,6 +144,17 @@ TEST_F(ProgramCollectivesTest, TheSameCallGoesOnWhenTheTimeHasPassed) {
   EXPECT_EQ(server_.parts.size(), 1u);
 }
 
+TEST_F(ProgramCollectivesTest, TheShapeIsSentAndAnotherOneIsAnotherCall) {
+  server_.holds = true;
+  std::vector<double> values(6, 1);
+  EXPECT_TRUE(absl::IsDeadlineExceeded(RunTensor(values, {2, 3})));
+  EXPECT_THAT(server_.parts[0].shape, ElementsAre(2, 3));
+  EXPECT_TRUE(absl::IsFailedPrecondition(RunTensor(values, {3, 2})));
+  server_.Answer();
+  EXPECT_TRUE(RunTensor(values, {2, 3}).ok());
+  EXPECT_THAT(values, Each(2));
+}
+
 TEST_F(ProgramCollectivesTest, OnlyTheRootSendsItsValues) {
   std::vector<double> values = {3};
   ASSERT_TRUE(Run(CollectiveType::kBroadcast, values, /*root=*/1).ok());
@@ -143,14 +163,18 @@ TEST_F(ProgramCollectivesTest, OnlyTheRootSendsItsValues) {
   EXPECT_TRUE(absl::IsDeadlineExceeded(Run(CollectiveType::kBroadcast, values, /*root=*/2)));
   EXPECT_EQ(server_.parts[0].values.size_bytes(), 8u);
   EXPECT_EQ(server_.parts[1].values.size_bytes(), 0u);
-  EXPECT_EQ(server_.parts[1].count, 1u);
+  EXPECT_THAT(server_.parts[1].shape, ElementsAre(1));
 }
 
 TEST_F(ProgramCollectivesTest, WrongCallsLeaveTheJobUnchanged) {
   std::vector<double> large(kMaxCollectiveBytes / sizeof(double) + 1);
   EXPECT_THAT(std::string(Run(CollectiveType::kSum, large).message()),
-              HasSubstr("at most 1048576 bytes"));
+              HasSubstr("at most 131072 elements, 1 MiB, got 131073"));
   std::vector<double> values = {1};
+  EXPECT_THAT(std::string(RunTensor(values, {2}).message()),
+              HasSubstr("expected 16 bytes of values, got 8"));
+  EXPECT_THAT(std::string(RunTensor(values, std::vector<uint64_t>(65, 1)).message()),
+              HasSubstr("at most 64 dimensions, got 65"));
   EXPECT_THAT(std::string(Run(CollectiveType::kBroadcast, values, /*root=*/3).message()),
               HasSubstr("rank below 3, got 3"));
   EXPECT_TRUE(server_.parts.empty());

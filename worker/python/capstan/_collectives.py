@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import math
 import numbers
 import threading
 from typing import Any, Callable, Iterator, NamedTuple, Union
@@ -27,10 +28,14 @@ class Part(NamedTuple):
     """A worker's values on their way."""
 
     pointer: int
-    num_elements: int
+    shape: tuple[int, ...]  # of a number: ()
     dtype: int
     # What has taken the place of the values, as what the caller gave. True: whole numbers are int64.
     result: Callable[[bool], Any]
+
+    @property
+    def num_elements(self) -> int:
+        return math.prod(self.shape)
 
 
 def operation_of(op: str) -> int:
@@ -55,7 +60,7 @@ def _of_number(value: Union[int, float], kind: type) -> Part:
     if is_whole and not -2**63 <= value < 2**63:
         raise _errors.InvalidArgument(f"expected a whole number of 64 bits, got {value}")
     place: Any = ctypes.c_int64(int(value)) if is_whole else ctypes.c_double(value)
-    return Part(ctypes.addressof(place), 1, _library.INT64 if is_whole else _library.FLOAT64,
+    return Part(ctypes.addressof(place), (), _library.INT64 if is_whole else _library.FLOAT64,
                 lambda widens: (int if widens and kind is bool else kind)(place.value))
 
 
@@ -77,7 +82,7 @@ def _of_tensor(tensor: Any) -> Part:
         is_whole = name == "int64"
         return copy.to(tensor.device, wide if widens and is_whole else tensor.dtype)
 
-    return Part(copy.data_ptr(), copy.numel(), _DTYPES[name], result)
+    return Part(copy.data_ptr(), tuple(copy.shape), _DTYPES[name], result)
 
 
 def _of_array(value: Any) -> Part:
@@ -92,7 +97,7 @@ def _of_array(value: Any) -> Part:
         back = copy if widens and is_whole else copy.astype(array.dtype)
         return back if back.ndim > 0 else back[()]
 
-    return Part(copy.ctypes.data, copy.size, _DTYPES[name], result)
+    return Part(copy.ctypes.data, copy.shape, _DTYPES[name], result)
 
 
 class Collectives:
@@ -105,7 +110,7 @@ class Collectives:
     """
 
     def all_reduce(self, value: Any, op: str = "mean") -> Any:
-        """The mean, "sum", "min" or "max" of the workers' values, which are equally many.
+        """The mean, "sum", "min" or "max" of the workers' values, which have the same shape.
 
         value: a number, an array or a tensor, also on a GPU; at most 1 MiB. Whole numbers are exact
         with 64 bits, where sums wrap, and have no mean except Python's own. Sums of smaller whole numbers and of
@@ -121,7 +126,7 @@ class Collectives:
         return part.result(op == "sum")
 
     def broadcast(self, value: Any, root: int = 0) -> Any:
-        """The value of the worker `root`. All give one of the same type and size."""
+        """The value of the worker `root`. All give one of the same type and shape."""
         if not isinstance(root, numbers.Integral) or not 0 <= root < 2**31:
             raise _errors.InvalidArgument(f"root: expected a worker's rank from 0 on, got {root!r}")
         part = part_of(value)
@@ -192,12 +197,15 @@ class OpenCollectives(Collectives):
         return bool(stops.value)
 
     def _combine(self, operation: int, part: Part) -> None:
-        self._call(self._open.library.capstan_all_reduce, operation, part.pointer,
-                   part.num_elements, part.dtype)
+        self._call_with(self._open.library.capstan_all_reduce_tensor, operation, part)
 
     def _spread(self, root: int, part: Part) -> None:
-        self._call(self._open.library.capstan_broadcast, root, part.pointer, part.num_elements,
-                   part.dtype)
+        self._call_with(self._open.library.capstan_broadcast_tensor, root, part)
+
+    def _call_with(self, function: Callable[..., int], which: int, part: Part) -> None:
+        num_dims = len(part.shape)
+        shape = (ctypes.c_uint64 * num_dims)(*part.shape)
+        self._call(function, which, part.pointer, shape, num_dims, part.dtype)
 
     def _end_empty_step(self) -> None:
         self._open.wait_for(self._open.library.capstan_end_step, float("nan"), 0)
