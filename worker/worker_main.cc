@@ -1,4 +1,5 @@
 // capstan_worker: trains a share of a job's data against its parameter servers.
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -40,6 +41,9 @@ ABSL_FLAG(
 ABSL_FLAG(std::string, device, "cpu",
           "Device for computing: cpu, cuda (the first GPU) or cuda:N (GPU number N, from 0). "
           "sparse_logistic_regression and deepfm compute on CPUs only.");
+ABSL_FLAG(int32_t, rank, -1,
+          "Id of this worker, from 0, or of the lost one whose place it takes. -1: the next free "
+          "one.");
 ABSL_FLAG(std::string, health_listen, "",
           "Address for probes over HTTP (/healthz, /readyz), without encryption. "
           "Ready: it is registered and trains. Port 0 takes a free one.");
@@ -77,6 +81,7 @@ constexpr ProgramFlag kFlags[] = {
     {kCoordinator, "rpc_deadline_seconds", "SECONDS"},
     {kCoordinator, "connect_seconds", "SECONDS"},
     {kCoordinator, "device", "DEVICE"},
+    {kCoordinator, "rank", "N"},
     {kTrust, "keys", "DIR"},
     {kTrust, "insecure", ""},
     {kMonitoring, "health_listen", "HOST:PORT"},
@@ -113,6 +118,7 @@ absl::Status Work(const DeviceName& device, EndRequest* end, bool* has_begun) {
   options.context.metrics_listen = absl::GetFlag(FLAGS_metrics_listen);
   options.record_history = absl::GetFlag(FLAGS_record_history);
   options.trace = absl::GetFlag(FLAGS_trace);
+  if (const int32_t rank = absl::GetFlag(FLAGS_rank); rank >= 0) options.rank = rank;
   options.end = end;
   options.on_ucx_blocked = &EndWorker;
   ASSIGN_OR_RETURN(const std::unique_ptr<WorkerProcess> process,

@@ -60,8 +60,17 @@ struct RecordedExchange {
   bool is_answered() const { return end_ns != kNeverNs; }
   bool is_ok() const { return is_answered() && code == absl::StatusCode::kOk; }
   // True when the worker sent this request after the answer to `other`, of the same worker and
-  // slice. Then it must not see older values.
+  // slice.
   bool Follows(const RecordedExchange& other) const { return other.end_ns <= begin_ns; }
+  // True when another process in the worker's place does a step of `other` again.
+  bool DoesAgain(const RecordedExchange& other) const {
+    if (!pull_step.has_value()) return false;
+    // Another process of worker 0 has sent the initial values once more.
+    if (other.is_initial && *pull_step < other.min_step) return true;
+    if (incarnation == other.incarnation) return false;
+    return (other.push_step.has_value() && *pull_step <= *other.push_step) ||
+           (other.pull_step.has_value() && *pull_step < *other.pull_step);
+  }
 };
 
 // "push of step 3, pull of step 4 by worker 1 (incarnation 7), slice 0 of table 2, 0.5 to 0.7 s:

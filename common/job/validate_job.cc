@@ -205,6 +205,9 @@ void CheckMembership(const v1::MembershipSpec& membership, JobChecker* checker) 
   const double registration = membership.registration_seconds();
   checker->Expect(registration == 0 || IsPositive(registration), "registration_seconds",
                   "0 (for ever) or a finite number above 0");
+  const double replace = membership.replace_seconds();
+  checker->Expect(replace == 0 || IsPositive(replace), "replace_seconds",
+                  "0 (no place is held) or a finite number above 0");
 }
 
 // Accepts names, but no patterns of UCX: tcp must be named to be used.

@@ -71,8 +71,9 @@ TEST(CliHelpTest, HelpOfRunListsItsOwnFlagsAndThoseOfTheJob) {
 }
 
 TEST(CliHelpTest, HelpOfRunSaysWhenAJobStartsAgainAndWhenNot) {
-  EXPECT_THAT(RunHelp(), AllOf(HasSubstr("--restart=on_failure[:N]"),
-                               HasSubstr("10 times in a row"), HasSubstr("has never trained")));
+  EXPECT_THAT(RunHelp(),
+              AllOf(HasSubstr("--restart=on_failure[:N]"), HasSubstr("10 times in a row"),
+                    HasSubstr("has never"), HasSubstr("does the lost one's step again")));
 }
 
 TEST(CliHelpTest, HelpOfRunSaysWhatAProgramFindsInItsEnvironment) {

@@ -87,9 +87,10 @@ constexpr CommandFlag kRunFlags[] = {
      "this machine.",
      kMachines},
     {"first_rank", "N",
-     "With --rendezvous and --worker_command: RANK of this machine's first worker, the number of "
-     "workers on the machines before it. Give it on all machines or on none. Default: RANK is not "
-     "set, and a program learns its rank when it joins.",
+     "With --rendezvous: rank of this machine's first worker, the number of workers on the "
+     "machines "
+     "before it. Programs have it as RANK. Give it on all machines or on none. Default: a worker "
+     "learns its rank when it joins.",
      kMachines},
     {"end_with_stdin", "",
      "End all processes when the standard input ends, as Ctrl-C does: for ssh, which starts this "
@@ -100,12 +101,15 @@ constexpr CommandFlag kRunFlags[] = {
      "--keys over TLS. Default: none.",
      kPage},
     {"restart", "on_failure[:N]",
-     "After the loss of a server or of the coordinator, and under bsp of a worker, start all "
-     "again from the newest checkpoint. Under ssp and async, another worker takes a lost one's "
-     "place; with --allow_other_bits also under bsp. N: largest number of restarts and replaced "
-     "workers. Needs --checkpoint_dir, and --checkpoint_steps or --checkpoint_seconds. A job that "
-     "has never trained is not started again, nor one that has failed 10 times in a row without a "
-     "newer checkpoint. Default: the first failure is the end.",
+     "Start another worker in a lost one's place; under bsp it does the lost one's step again, "
+     "with the same bits. After the loss of a server or of the coordinator, or under bsp of a "
+     "worker that cannot be replaced so (lossy codecs, a program without replaceable), start "
+     "all again from the newest checkpoint. That needs --checkpoint_dir, and --checkpoint_steps or "
+     "--checkpoint_seconds, and all processes on this machine; with --hosts or --rendezvous, only "
+     "workers are replaced, each on its machine. A job that has never trained is not started "
+     "again, nor one that has "
+     "failed 10 times in a row without a newer checkpoint. N: largest number of restarts and "
+     "replaced workers. Default: the first failure is the end.",
      kFailures},
 };
 

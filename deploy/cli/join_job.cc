@@ -1,6 +1,7 @@
 #include "deploy/cli/join_job.h"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "deploy/launch/local_job.h"
 #include "deploy/launch/member_runner.h"
 #include "deploy/launch/progress_display.h"
+#include "deploy/launch/restart_plan.h"
 #include "deploy/launch/run_folder.h"
 #include "proto/coordinator_service.pb.h"
 #include "proto/job.pb.h"
@@ -90,10 +92,12 @@ absl::Status JoinJob(const RunOptions& options, const NodeRole& role) {
                     prepared.run_dir));
   LocalJob local_job(prepared);
   ProgressDisplay display({options.out, options.terminal, told.cluster(), options.is_quiet});
+  ASSIGN_OR_RETURN(std::optional<RestartPlan> restarts, MakeRestartPlan(options, told));
   MemberRunner::Options runner;
   runner.job = &local_job;
   runner.coordinator = coordinator;
   runner.get_status = get_status;
+  runner.restarts = restarts.has_value() ? &*restarts : nullptr;
   runner.report_early_failure = [&client](v1::HeartbeatRequest::Role failed,
                                           const std::string& reason) {
     return client.ReportEarlyFailure(failed, reason);

@@ -45,16 +45,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Checks that the job can go on from a checkpoint if it is to start again.
+// Checks that the job can go on from a checkpoint if it is to start again. Without checkpoints,
+// only lost workers are replaced.
 absl::Status CheckRestart(const RunOptions& options, const v1::JobSpec& job) {
   if (options.most_restarts == 0) return absl::OkStatus();
   const v1::CheckpointSpec& checkpoint = job.checkpoint();
-  if (checkpoint.dir().empty()) {
-    return absl::InvalidArgumentError(
-        "--restart: expected a job that writes checkpoints, got one without a folder for them; add "
-        "--checkpoint_dir=DIR, and --checkpoint_steps=STEPS or --checkpoint_seconds=SECONDS");
-  }
-  if (checkpoint.steps() == 0 && checkpoint.seconds() == 0) {
+  const bool starts_again = !checkpoint.dir().empty() && !options.rendezvous.has_value();
+  if (starts_again && checkpoint.steps() == 0 && checkpoint.seconds() == 0) {
     return absl::InvalidArgumentError(
         "--restart: expected a job that writes checkpoints, got one that does so on request only; "
         "add --checkpoint_steps=STEPS or --checkpoint_seconds=SECONDS");
@@ -80,10 +77,7 @@ absl::Status CheckRendezvous(const RunOptions& options) {
         "--rendezvous: expected --keys=DIR, with the same keys on each machine (capstan keys makes "
         "them), or --insecure in a network of which all machines are trusted; got neither");
   }
-  if (options.most_restarts == 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      "--restart: expected a job on this machine, got one on several; leave it out, and start the "
-      "job again with --restore=latest after a failure");
+  return absl::OkStatus();
 }
 
 absl::StatusOr<LocalJob::Options> PrepareJob(const RunOptions& options, const v1::JobSpec& job,
@@ -102,14 +96,6 @@ absl::StatusOr<LocalJob::Options> PrepareJob(const RunOptions& options, const v1
       static_cast<uint32_t>(prepared.num_servers) == job.cluster().num_servers() &&
       static_cast<uint32_t>(prepared.num_workers) == job.cluster().num_workers();
   return prepared;
-}
-
-// Empty when the job does not start again.
-absl::StatusOr<std::optional<RestartPlan>> MakeRestartPlan(const RunOptions& options,
-                                                           const v1::JobSpec& job) {
-  if (options.most_restarts == 0) return std::nullopt;
-  return RestartPlan::Create(
-      {job.checkpoint().dir(), options.most_restarts, job.membership().allow_other_bits()});
 }
 
 // Tells where the job goes on from, and each failure of a checkpoint once.
@@ -264,6 +250,13 @@ absl::Status Coordinate(const RunOptions& options, const NodeRole& role) {
   // A job that starts again ends with the bits of an undisturbed one.
   if (options.most_restarts > 0 && !job.membership().has_allow_other_bits()) {
     job.mutable_membership()->set_allow_other_bits(false);
+  }
+  // This command starts another process in a lost worker's place.
+  if (options.most_restarts > 0 && !job.membership().allow_other_bits() &&
+      !job.membership().has_replace_seconds()) {
+    constexpr double kForEver = 1e9;
+    const double registration = job.membership().registration_seconds();
+    job.mutable_membership()->set_replace_seconds(registration > 0 ? registration : kForEver);
   }
   RETURN_IF_ERROR(CheckSummaryPath(options.summary_json));
   RETURN_IF_ERROR(CheckRestart(options, job));

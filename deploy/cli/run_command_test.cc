@@ -9,6 +9,7 @@
 #include <sstream>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "common/base/real_clock.h"
 #include "common/job/load_job.h"
@@ -112,6 +113,20 @@ TEST_F(RunCommandTest, AJobThatStartsAgainKeepsItsBitsUnlessToldOtherwise) {
   EXPECT_FALSE(allows_other_bits());
   options_.job_flags.push_back("--allow_other_bits");
   EXPECT_TRUE(allows_other_bits());
+}
+
+TEST_F(RunCommandTest, APlaceIsHeldAsLongAsMembersAreAwaitedIfLostWorkersAreReplaced) {
+  const auto replace_seconds = [this](const std::vector<std::string>& flags) {
+    options_.job_flags = flags;
+    EXPECT_TRUE(RunCommand(options_).ok());
+    const auto job = LoadJobFile(programs_.Path("run/effective_job.textproto"));
+    return job.ok() ? job->membership().replace_seconds() : -1;
+  };
+  EXPECT_EQ(replace_seconds({}), 10);
+  options_.most_restarts = 1;  // Without checkpoints, only workers are replaced.
+  EXPECT_EQ(replace_seconds({"--registration_seconds=70"}), 70);
+  EXPECT_GT(replace_seconds({"--registration_seconds=0"}), 1e6);
+  EXPECT_EQ(replace_seconds({"--replace_seconds=3"}), 3);
 }
 
 TEST_F(RunCommandTest, WhatAnEarlierRunLeftIsNotMistakenForThisOne) {
@@ -304,10 +319,14 @@ TEST_F(RunCommandTest, AJobThatStaysIsNotStartedAgain) {
               HasSubstr("--restart: expected a job with an end, got --stay"));
 }
 
-TEST_F(RunCommandTest, AJobWithoutCheckpointsCannotStartAgain) {
+TEST_F(RunCommandTest, AJobWithoutCheckpointsReplacesWorkers) {
   options_.most_restarts = 1;
-  EXPECT_THAT(std::string(RunCommand(options_).message()),
-              AllOf(HasSubstr("--restart: expected"), HasSubstr("add --checkpoint_dir=DIR, and")));
+  const absl::Status status = RunCommand(options_);
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+TEST_F(RunCommandTest, AJobThatStartsAgainWritesCheckpointsByItselfAndHasNoHistory) {
+  options_.most_restarts = 1;
   options_.job_flags = {"--checkpoint_dir=" + programs_.Path("checkpoints")};
   EXPECT_THAT(
       std::string(RunCommand(options_).message()),

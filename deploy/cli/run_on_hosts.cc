@@ -28,6 +28,7 @@
 #include "deploy/launch/hosts/job_folders.h"
 #include "deploy/launch/hosts/remote_hosts.h"
 #include "deploy/launch/hosts/remote_programs.h"
+#include "deploy/launch/restart_plan.h"
 #include "deploy/launch/run_folder.h"
 #include "proto/job.pb.h"
 
@@ -37,6 +38,11 @@ namespace {
 namespace fs = std::filesystem;
 
 using Answers = std::vector<std::string>;
+
+std::string RestartFlag(int most) {
+  const std::string limit = most == RestartPlan::kNoLimit ? "" : absl::StrCat(":", most);
+  return absl::StrCat("--restart=on_failure", limit);
+}
 
 // A job from the look at its hosts to the fetching of its logs.
 class JobOnHosts {
@@ -165,17 +171,18 @@ std::vector<std::string> JobOnHosts::KeyFlags() const {
 }
 
 std::vector<std::string> JobOnHosts::WorkerFlags(int host) const {
-  if (options_.program.command.empty()) {
-    return {absl::StrCat("--device=", absl::StrJoin(options_.devices, ","))};
-  }
   int first_rank = 0;
   for (int before = 0; before < host; ++before) first_rank += list_.hosts[before].num_workers;
+  const std::string rank = absl::StrCat("--first_rank=", first_rank);
+  if (options_.program.command.empty()) {
+    return {absl::StrCat("--device=", absl::StrJoin(options_.devices, ",")), rank};
+  }
   const std::string missing =
       absl::StrCat("expected the folder ", folder_, ", in which capstan run was started, on this ",
                    "host, too; make it there, or share it");
   return {absl::StrCat("--worker_command=cd ", ShellWord(folder_), " || { echo ",
                        ShellWord(missing), " >&2; exit 1; }; ", options_.program.command),
-          absl::StrCat("--first_rank=", first_rank)};
+          rank};
 }
 
 std::vector<std::string> JobOnHosts::FlagsFor(int host, const std::string& coordinator) const {
@@ -192,6 +199,7 @@ std::vector<std::string> JobOnHosts::FlagsFor(int host, const std::string& coord
   const std::vector<std::string> of_workers = WorkerFlags(host);
   flags.insert(flags.end(), of_workers.begin(), of_workers.end());
   if (options_.has_trace) flags.push_back("--trace");
+  if (options_.most_restarts > 0) flags.push_back(RestartFlag(options_.most_restarts));
   if (coordinator.empty()) {
     flags.push_back(absl::StrCat("--rendezvous=", HostAndPort(address, 0)));
     flags.push_back(absl::StrCat("--job=", kEffectiveJobFile));
@@ -208,6 +216,10 @@ std::vector<std::string> JobOnHosts::FlagsFor(int host, const std::string& coord
   flags.push_back("--quiet");
   flags.push_back(absl::StrCat("--registration_seconds=", membership.registration_seconds()));
   flags.push_back(absl::StrCat("--rpc_deadline_seconds=", membership.rpc_deadline_seconds()));
+  if (membership.has_allow_other_bits()) {
+    const char* const allows = membership.allow_other_bits() ? "true" : "false";
+    flags.push_back(absl::StrCat("--allow_other_bits=", allows));
+  }
   return flags;
 }
 

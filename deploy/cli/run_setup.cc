@@ -115,6 +115,18 @@ void SetNode(const Rendezvous& nodes, const NodeRole& role, LocalJob::Options& p
   processes.network = role.network;
 }
 
+absl::StatusOr<std::optional<RestartPlan>> MakeRestartPlan(const RunOptions& options,
+                                                           const v1::JobSpec& job) {
+  if (options.most_restarts == 0) return std::nullopt;
+  RestartPlan::Options plan;
+  plan.most = options.most_restarts;
+  const v1::MembershipSpec& membership = job.membership();
+  plan.allows_other_bits = membership.has_allow_other_bits() && membership.allow_other_bits();
+  plan.only_replaces = options.rendezvous.has_value();
+  if (!plan.only_replaces) plan.checkpoint_dir = job.checkpoint().dir();
+  return RestartPlan::Create(plan);
+}
+
 absl::Status SetRanks(const v1::ClusterSpec& cluster, LocalJob::Options& processes) {
   processes.program.world_size = static_cast<int>(cluster.num_workers());
   return CheckRanks(processes.program, processes.num_workers);

@@ -1,6 +1,7 @@
 #ifndef DEPLOY_CLI_RUN_SETUP_H_
 #define DEPLOY_CLI_RUN_SETUP_H_
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "deploy/cli/commands.h"
 #include "deploy/launch/local_job.h"
 #include "deploy/launch/rendezvous.h"
+#include "deploy/launch/restart_plan.h"
 #include "proto/job.pb.h"
 
 namespace capstan {
@@ -31,7 +33,12 @@ absl::StatusOr<LocalJob::Options> ProcessOptions(const RunOptions& options);
 // Makes the processes those of one machine of several.
 void SetNode(const Rendezvous& nodes, const NodeRole& role, LocalJob::Options& processes);
 
-// Gives the workers of this machine their ranks, if they are programs. The error of CheckRanks.
+// What follows failures, and losses of workers on this machine; nothing without --restart. The
+// error of RestartPlan::Create.
+absl::StatusOr<std::optional<RestartPlan>> MakeRestartPlan(const RunOptions& options,
+                                                           const v1::JobSpec& job);
+
+// Gives the workers of this machine their ranks, if they are known. The error of CheckRanks.
 absl::Status SetRanks(const v1::ClusterSpec& cluster, LocalJob::Options& processes);
 
 // The errors of PrepareRunFolder and PrepareHistoryFolder.

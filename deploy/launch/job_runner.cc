@@ -28,7 +28,7 @@ absl::Status JobRunner::Run() {
 
 absl::Status JobRunner::Live() {
   absl::Status result = Watch(/*restore=*/"");
-  while (options_.restarts != nullptr && !result.ok() && !absl::IsCancelled(result)) {
+  while (StartsAgain() && !result.ok() && !absl::IsCancelled(result)) {
     // Processes of this life could still write a checkpoint.
     options_.job->Reset();
     life_ = Life();
@@ -48,6 +48,7 @@ absl::Status JobRunner::Watch(const std::string& restore) {
     ASSIGN_OR_RETURN(const bool is_done, LookAtProcesses());
     if (is_done) return absl::OkStatus();
     RETURN_IF_ERROR(JudgeStatus());
+    if (options_.restarts != nullptr) replacement_.EndSilentWorkers(life_.status.view());
     RETURN_IF_ERROR(CheckDeadline());
     RETURN_IF_ERROR(Advance());
     Pause();
@@ -110,8 +111,9 @@ absl::Status JobRunner::CoordinatorFailure(const LocalJob::Ended& coordinator) c
   std::string text = coordinator.ToString();
   // Programs join in the order of their ranks, so this one is missing.
   const int first_missing = life_.status.view().workers_size();
-  const std::optional<std::string> missing = options_.job->RunningProgram(first_missing);
-  if (absl::StrContains(text, "--registration_seconds") && missing.has_value()) {
+  const std::optional<std::string> missing = options_.job->RunningWorker(first_missing);
+  if (absl::StrContains(text, "--registration_seconds") && missing.has_value() &&
+      options_.job->runs_programs()) {
     absl::StrAppend(&text, "; the program of ", *missing,
                     " runs, but has not joined (capstan_start)");
   }
@@ -171,23 +173,40 @@ absl::Status JobRunner::JudgeLoss(const LocalJob::Ended& member) {
   const bool is_worker = member.role == LocalJob::Role::kWorker;
   const bool can_restart = options_.restarts != nullptr;
   ShowLog(member);
-  if (!is_worker && can_restart) return absl::AbortedError(member.ToString());
-  if (options_.job->has_all_members() && !options_.job->HasRunning(member.role)) {
-    return absl::AbortedError(absl::StrCat(member.ToString(), "; it was the last one"));
-  }
+  if (!is_worker && StartsAgain()) return absl::AbortedError(member.ToString());
+  // The place of the last worker is held, too.
+  const bool is_held = can_restart && is_worker && RestartPlan::AreHeld(life_.status.view());
+  const bool is_last = options_.job->has_all_members() && !options_.job->HasRunning(member.role);
+  const std::string& refusal = life_.status.view().place_refusal();
+  const std::string text = absl::StrCat(
+      member.ToString(), can_restart && !refusal.empty()
+                             ? absl::StrCat("; no other process could do its step again: ", refusal)
+                             : "");
+  const absl::Status end = absl::AbortedError(absl::StrCat(text, "; it was the last one"));
+  if (is_last && !is_held) return end;
   const Answer answer =
-      can_restart ? options_.restarts->AfterLostWorker(life_.status) : Answer::kGoOn;
-  if (answer == Answer::kRestart) return absl::AbortedError(member.ToString());
-  const bool is_replaced = answer == Answer::kReplace;
-  options_.display->Notice(absl::StrCat(member.ToString(), is_replaced ? "; another takes its place"
-                                                           : is_worker ? "; the others go on"
-                                                                       : ""));
-  return is_replaced ? options_.job->ReplaceWorker(member, life_.address) : absl::OkStatus();
+      can_restart && is_worker ? options_.restarts->AfterLostWorker(life_.status) : Answer::kGoOn;
+  if (is_last && answer == Answer::kGoOn) return end;
+  if (answer == Answer::kReplace) {
+    return replacement_.Replace(member, life_.status.view(), life_.address);
+  }
+  if (answer == Answer::kRestart && StartsAgain()) return absl::AbortedError(text);
+  if (answer == Answer::kRestart && is_held) {
+    return options_.restarts->AfterFailure(absl::AbortedError(text), has_trained_).status();
+  }
+  const bool others_wait = RestartPlan::AreHeld(life_.status.view());
+  // At a restart that is not to be, the coordinator fails the job, and tells the other machines
+  // why.
+  const char* const effect = !is_worker || answer == Answer::kRestart ? ""
+                             : others_wait ? "; its place is held (--replace_seconds)"
+                                           : "; the others go on";
+  options_.display->Notice(absl::StrCat(text, effect));
+  return absl::OkStatus();
 }
 
 absl::Status JobRunner::JudgeStatus() const {
   const v1::JobView& view = life_.status.view();
-  if (options_.restarts == nullptr || view.phase() != v1::FAILED) return absl::OkStatus();
+  if (!StartsAgain() || view.phase() != v1::FAILED) return absl::OkStatus();
   return absl::AbortedError(absl::StrCat("the job failed: ", view.reason()));
 }
 

@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -13,6 +14,7 @@
 #include "deploy/launch/local_job.h"
 #include "deploy/launch/progress_display.h"
 #include "deploy/launch/restart_plan.h"
+#include "deploy/launch/worker_replacement.h"
 #include "proto/coordinator_service.pb.h"
 
 namespace capstan {
@@ -56,7 +58,8 @@ class JobRunner {
     absl::Duration late_timeout = absl::Seconds(5);
   };
 
-  explicit JobRunner(Options options) : options_(std::move(options)) {}
+  explicit JobRunner(Options options)
+      : options_(std::move(options)), replacement_(options_.job, options_.display) {}
 
   // Returns when all processes have ended: OK when the job succeeded, CANCELLED after an interrupt,
   // else the reason of the failure.
@@ -96,8 +99,11 @@ class JobRunner {
   absl::Status JudgeEarlyEnd(const LocalJob::Ended& member);
   // The same while the job needs this member.
   absl::Status JudgeLoss(const LocalJob::Ended& member);
-  // With a RestartPlan: an error when the coordinator has declared the job failed.
+  // In a job that starts again: an error when the coordinator has declared it failed.
   absl::Status JudgeStatus() const;
+  bool StartsAgain() const {
+    return options_.restarts != nullptr && options_.restarts->starts_again();
+  }
   // False when the coordinator did not answer.
   bool UpdateStatus();
   // Ends a coordinator that has declared the job failed, once nobody is to ask it for the reason.
@@ -112,6 +118,7 @@ class JobRunner {
   void Pause();
 
   const Options options_;
+  WorkerReplacement replacement_;
   absl::Time start_;  // of the first life
   Life life_;
   bool has_trained_ = false;  // in some life

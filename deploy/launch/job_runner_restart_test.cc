@@ -15,6 +15,7 @@
 namespace capstan {
 namespace {
 
+using ::testing::_;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
@@ -34,8 +35,9 @@ class RestartTest : public ::testing::Test {
     MakePlan(RestartPlan::kNoLimit);
   }
 
-  void MakePlan(int most) {
-    auto plan = RestartPlan::Create({Path("checkpoints"), most});
+  void MakePlan(int most) { MakePlan({Path("checkpoints"), most}); }
+  void MakePlan(const RestartPlan::Options& options) {
+    auto plan = RestartPlan::Create(options);
     ASSERT_TRUE(plan.ok()) << plan.status();
     plan_ = *std::move(plan);
     run_.restarts = &*plan_;
@@ -72,8 +74,12 @@ class RestartTest : public ::testing::Test {
       v1::WorkerInfo& worker = *view.add_workers();
       worker.set_worker(i);
       worker.set_is_live(i != silent_worker_ || Lives().size() > 1);
+      worker.set_holds_place(holds_places_ && !worker.is_live());
+      worker.set_incarnation(i);
       status.add_progress();
     }
+    view.set_holds_places(holds_places_);
+    view.set_place_refusal(place_refusal_);
     view.add_consistency()->mutable_consistency()->set_mode(mode_);
     return status;
   }
@@ -83,6 +89,8 @@ class RestartTest : public ::testing::Test {
   std::function<v1::Phase(int life)> phase_;  // TRAINING if there is none
   std::string reason_;
   int silent_worker_ = -1;  // in the first life
+  bool holds_places_ = false;
+  std::string place_refusal_;
   v1::ConsistencySpec::Mode mode_ = v1::ConsistencySpec::BSP;
 
  private:
@@ -91,6 +99,28 @@ class RestartTest : public ::testing::Test {
     run_.programs().Write(program, "echo $$ >> " + Path("members") + "\n" + LifeNumber() + script);
   }
 };
+
+// The coordinator tells the other machines why the job fails.
+TEST_F(RestartTest, OnSeveralMachinesWorkersAreReplacedAndNothingStartsAgain) {
+  RestartPlan::Options options;
+  options.only_replaces = true;
+  MakePlan(options);
+  run_.has_all_members = false;
+  holds_places_ = true;
+  Coordinator("trap 'exit 1' TERM; while :; do sleep 0.01; done");
+  Worker("[ $(wc -l < " + Path("members") + ") -ge 4 ] && exec sleep 1000; kill -KILL $$");
+  bool has_replaced = false;
+  phase_ = [&](int) {
+    has_replaced = has_replaced || absl::StrContains(run_.out.str(), "; another takes its place");
+    return has_replaced ? v1::FAILED : v1::TRAINING;
+  };
+  reason_ = "server 1 has been silent";
+  run_.late_timeout = absl::ZeroDuration();
+  const absl::Status result = run_.Result();
+  EXPECT_TRUE(has_replaced) << run_.out.str();
+  EXPECT_THAT(std::string(result.message()), HasSubstr("coordinator ended (exit code 1)"));
+  EXPECT_THAT(Lives(), ElementsAre(_)) << "the coordinator has started once";
+}
 
 TEST_F(RestartTest, ALostServerStartsAllAgainFromTheNewestCheckpoint) {
   Checkpoint(100);
@@ -163,6 +193,88 @@ TEST_F(RestartTest, UnderBspALostWorkerStartsAllAgainAtOnce) {
   EXPECT_EQ(plan_->CountsText(), "restarted 1 time");
 }
 
+TEST_F(RestartTest, ARestartSaysWhyNoOtherProcessCouldTakeALostWorkersPlace) {
+  place_refusal_ = "its residuals are gone";
+  Coordinator("exec sleep 1000", kSecondLifeEnds);
+  Worker(kDie);
+  const absl::Status result = run_.Result();
+  EXPECT_TRUE(result.ok()) << result;
+  EXPECT_THAT(run_.out.str(), HasSubstr("no error in its log; no other process could do its step "
+                                        "again: its residuals are gone; "));
+  EXPECT_THAT(run_.out.str(), HasSubstr("; restart 1 "));
+}
+
+TEST_F(RestartTest, UnderBspAWorkerWhosePlaceIsHeldAloneIsReplaced) {
+  MakePlan(RestartPlan::Options{/*checkpoint_dir=*/""});
+  holds_places_ = true;
+  Coordinator("until [ $(wc -l < " + Path("members") + ") = 4 ]; do sleep 0.01; done; exit 0");
+  Worker(WaitForFile(run_.programs(), "run/worker-1.log") + "mkdir " + Path("lost") +
+         " 2>/dev/null && " + kDie + "\nexec sleep 1000");
+  const absl::Status result = run_.Result();
+  EXPECT_TRUE(result.ok()) << result;
+  EXPECT_EQ(Lives().size(), 1);
+  EXPECT_THAT(run_.out.str(), HasSubstr("no error in its log; another takes its place\n"));
+  EXPECT_EQ(plan_->CountsText(), "1 worker replaced");
+}
+
+TEST_F(RestartTest, WithoutAPlanTheCommandSaysThatAPlaceIsHeld) {
+  run_.restarts = nullptr;
+  holds_places_ = true;
+  Coordinator(WaitForFile(run_.programs(), "reported") + "exit 0");
+  Worker(WaitForFile(run_.programs(), "run/worker-1.log") + "mkdir " + Path("lost") +
+         " 2>/dev/null && " + kDie + "\nexec sleep 1000");
+  phase_ = [this](int) {
+    if (absl::StrContains(run_.out.str(), "; its place is held (--replace_seconds)\n")) {
+      std::ofstream(Path("reported")) << "yes";
+    }
+    return v1::TRAINING;
+  };
+  const absl::Status result = run_.Result();
+  EXPECT_TRUE(result.ok()) << result;
+}
+
+TEST_F(RestartTest, IfPlacesAreHeldTheLastWorkerIsReplacedToo) {
+  MakePlan(RestartPlan::Options{/*checkpoint_dir=*/""});
+  holds_places_ = true;
+  Coordinator("until [ $(wc -l < " + Path("members") + ") = 5 ]; do sleep 0.01; done; exit 0");
+  // Both of the first two die.
+  Worker(WaitForFile(run_.programs(), "run/worker-1.log") + "mkdir " + Path("lost-1") +
+         " 2>/dev/null && " + kDie + "\nmkdir " + Path("lost-2") + " 2>/dev/null && " + kDie +
+         "\nexec sleep 1000");
+  const absl::Status result = run_.Result();
+  EXPECT_TRUE(result.ok()) << result;
+  EXPECT_EQ(Lives().size(), 1);
+  EXPECT_THAT(run_.out.str(), Not(HasSubstr("it was the last one")));
+  EXPECT_EQ(plan_->CountsText(), "2 workers replaced");
+}
+
+TEST_F(RestartTest, WithoutCheckpointsALostServerIsTheEnd) {
+  MakePlan(RestartPlan::Options{/*checkpoint_dir=*/""});
+  holds_places_ = true;
+  Coordinator("exec sleep 1000");
+  Server("until [ -s " + Path("asked") + " ]; do sleep 0.01; done; " + kDie);
+  phase_ = [this](int) {
+    std::ofstream(Path("asked")) << "yes";
+    return v1::TRAINING;
+  };
+  EXPECT_EQ(std::string(run_.Result().message()),
+            "server-0 ended (killed by signal 9): no error in its log; no restart: the job "
+            "has no checkpoints (--checkpoint_dir)");
+  EXPECT_EQ(Lives().size(), 1);
+}
+
+TEST_F(RestartTest, WorkersThatDieAgainAndAgainAreTheEndOfAJobWithoutCheckpoints) {
+  MakePlan(RestartPlan::Options{/*checkpoint_dir=*/""});
+  holds_places_ = true;
+  Coordinator("exec sleep 1000");
+  Worker("echo no memory; " + std::string(kDie));
+  EXPECT_THAT(std::string(run_.Result().message()),
+              HasSubstr("no memory; 10 workers replaced; no restart: 10 workers were lost in a row "
+                        "without a further step: the reason seems to last"));
+  // The last one may not have written its line.
+  EXPECT_GE(Lines("members").size(), 12);
+}
+
 TEST_F(RestartTest, UnderSspALostWorkerAloneIsReplaced) {
   mode_ = v1::ConsistencySpec::SSP;
   Coordinator("until [ $(wc -l < " + Path("members") + ") = 4 ]; do sleep 0.01; done; exit 0");
@@ -219,6 +331,25 @@ TEST_F(RestartTest, AJobThatTheCoordinatorDeclaredFailedStartsAgain) {
   const absl::Status result = run_.Result();
   EXPECT_TRUE(result.ok()) << result;
   EXPECT_THAT(run_.out.str(), HasSubstr("the job failed: server 1 has been silent; restart 1 "));
+}
+
+TEST_F(RestartTest, ASilentWorkerWhosePlaceIsHeldIsKilledOnceAndReplaced) {
+  holds_places_ = true;
+  phase_ = [this](int) {
+    if (Lines("members").size() == 3) silent_worker_ = 1;
+    return v1::TRAINING;
+  };
+  // The newcomer needs some time before it is a member. Nobody takes it for the silent one.
+  Coordinator("until [ $(wc -l < " + Path("members") + ") = 4 ]; do sleep 0.01; done; " +
+              "for i in 1 2 3 4 5 6 7 8 9 10; do sleep 0.01; done; exit 0");
+  const absl::Status result = run_.Result();
+  EXPECT_TRUE(result.ok()) << result;
+  EXPECT_THAT(run_.out.str(),
+              AllOf(HasSubstr("worker-1 is lost to the job, but runs: it is killed\n"),
+                    HasSubstr("worker-1 ended (killed by signal 9): no error in its log; another "
+                              "takes its place\n")));
+  EXPECT_EQ(Lines("members").size(), 4);
+  EXPECT_EQ(plan_->CountsText(), "1 worker replaced");
 }
 
 TEST_F(RestartTest, ASilentWorkerIsLeftToTheCoordinator) {

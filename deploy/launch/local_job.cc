@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <system_error>
@@ -100,11 +101,11 @@ absl::Status LocalJob::StartNextMember(const std::string& coordinator_address) {
   if (servers_started_ < options_.num_servers) {
     return StartServer(servers_started_++, coordinator_address);
   }
-  return StartWorker(workers_started_++, coordinator_address);
+  return StartWorker(workers_started_++, coordinator_address, /*is_replacement=*/false);
 }
 
 absl::Status LocalJob::ReplaceWorker(const Ended& lost, const std::string& coordinator_address) {
-  return StartWorker(lost.index, coordinator_address);
+  return StartWorker(lost.index, coordinator_address, /*is_replacement=*/true);
 }
 
 absl::Status LocalJob::StartServer(int index, const std::string& coordinator_address) {
@@ -117,13 +118,19 @@ absl::Status LocalJob::StartServer(int index, const std::string& coordinator_add
                     {options_.server_program, std::move(args), /*log_path=*/""});
 }
 
-absl::Status LocalJob::StartWorker(int index, const std::string& coordinator_address) {
+absl::Status LocalJob::StartWorker(int index, const std::string& coordinator_address,
+                                   bool is_replacement) {
   if (runs_programs()) return StartProgram(index, coordinator_address);
   const std::string name = absl::StrCat("worker-", index);
   std::vector<std::string> args = MemberArgs(coordinator_address);
   args.push_back(absl::StrCat("--device=", options_.devices[index % options_.devices.size()]));
   if (!options_.record_history.empty()) {
     args.push_back(absl::StrCat("--record_history=", options_.record_history));
+  }
+  // Of two lost ones, a replacement takes the place of the one with its name.
+  const std::optional<int>& first_rank = options_.program.first_rank;
+  if (first_rank.has_value() && (is_replacement || !options_.has_all_members)) {
+    args.push_back(absl::StrCat("--rank=", *first_rank + index));
   }
   AddTraceFlag(name, args);
   ChildProcess::Options worker;
@@ -185,26 +192,33 @@ LocalJob::Ended LocalJob::EndOf(const Child& child, const ChildExit& exit) const
   ended.exit = exit;
   ended.last_line = LastErrorLine(log, child.earlier_log_bytes);
   ended.is_program = child.role == Role::kWorker && runs_programs();
-  if (ended.is_program && options_.program.first_rank.has_value()) {
+  if (child.role == Role::kWorker && options_.program.first_rank.has_value()) {
     ended.rank = *options_.program.first_rank + child.index;
   }
   if (ended.is_program) ended.last_lines = LastLines(log, child.earlier_log_bytes, kLogLines);
   return ended;
 }
 
-std::optional<std::string> LocalJob::RunningProgram(int rank) const {
-  const std::optional<int>& first_rank = options_.program.first_rank;
-  if (!runs_programs() || !first_rank.has_value()) return std::nullopt;
-  const auto found = std::find_if(running_.begin(), running_.end(), [&](const Child& child) {
-    return child.role == Role::kWorker && *first_rank + child.index == rank;
-  });
-  if (found == running_.end()) return std::nullopt;
-  return found->name;
+std::optional<std::string> LocalJob::RunningWorker(int rank) const {
+  const Child* const worker = FindWorker(rank);
+  return worker == nullptr ? std::nullopt : std::make_optional(worker->name);
 }
 
 bool LocalJob::HasRunning(Role role) const {
   return std::any_of(running_.begin(), running_.end(),
                      [role](const Child& child) { return child.role == role; });
+}
+
+const LocalJob::Child* LocalJob::FindWorker(int rank) const {
+  const std::optional<int>& first = options_.program.first_rank;
+  const auto found = std::find_if(running_.begin(), running_.end(), [&](const Child& child) {
+    return child.role == Role::kWorker && first.has_value() && *first + child.index == rank;
+  });
+  return found == running_.end() ? nullptr : &*found;
+}
+
+void LocalJob::KillWorker(int rank) {
+  if (const Child* const worker = FindWorker(rank)) worker->process->Signal(SIGKILL);
 }
 
 void LocalJob::SignalCoordinator(int signal) {

@@ -67,7 +67,7 @@ class LocalJob {
     // The workers' standard input is that of this process.
     bool shares_input = false;
     // What takes the place of worker_program, if it has a command. `devices`, `record_history` and
-    // `has_trace` do not concern it.
+    // `has_trace` do not concern it. Its first_rank is that of any workers.
     WorkerProgram program;
   };
 
@@ -78,7 +78,7 @@ class LocalJob {
     std::string name;  // "worker-0"
     Role role;
     int index = 0;            // among the members of its role
-    std::optional<int> rank;  // of a worker's program, if it was told one
+    std::optional<int> rank;  // of a worker, if it is known
     ChildExit exit;
     std::string last_line;  // LastErrorLine of what this process has logged
     // For a worker that is a program of the user's: the end of its log. Others have none.
@@ -105,7 +105,7 @@ class LocalJob {
   // has registered before it starts the next one. So names agree with ids. It does not wait for
   // programs of the user's: they may need each other, and have ranks.
   absl::Status StartNextMember(const std::string& coordinator_address);
-  // Starts another worker under the name and with the device of an ended one.
+  // Starts another worker under the name, with the device and for the id of an ended one.
   absl::Status ReplaceWorker(const Ended& lost, const std::string& coordinator_address);
   bool HasStartedAllMembers() const {
     return servers_started_ == options_.num_servers && workers_started_ == options_.num_workers;
@@ -113,8 +113,8 @@ class LocalJob {
   bool has_all_members() const { return options_.has_all_members; }
   bool runs_programs() const { return !options_.program.command.empty(); }
   bool HasRunningProgram() const { return runs_programs() && HasRunning(Role::kWorker); }
-  // The worker of this rank, if it is a program of the user's that runs here: "worker-0".
-  std::optional<std::string> RunningProgram(int rank) const;
+  // The worker of this rank, if it runs here: "worker-0".
+  std::optional<std::string> RunningWorker(int rank) const;
   int servers_started() const { return servers_started_; }
   int workers_started() const { return workers_started_; }
 
@@ -122,6 +122,8 @@ class LocalJob {
   std::vector<Ended> TakeEnded();
   bool HasRunning() const { return !running_.empty(); }
   bool HasRunning(Role role) const;
+  // TakeEnded has it soon. Does nothing when no worker of this rank runs here.
+  void KillWorker(int rank);
   // Does nothing when the coordinator does not run.
   void SignalCoordinator(int signal);
   // Returns when all processes have ended.
@@ -143,7 +145,9 @@ class LocalJob {
   };
 
   absl::Status StartServer(int index, const std::string& coordinator_address);
-  absl::Status StartWorker(int index, const std::string& coordinator_address);
+  absl::Status StartWorker(int index, const std::string& coordinator_address, bool is_replacement);
+  // Null: no worker of this rank runs here.
+  const Child* FindWorker(int rank) const;
   std::vector<std::string> MemberArgs(const std::string& coordinator_address) const;
   void AddSecurityFlags(std::vector<std::string>& args) const;
   absl::Status StartProgram(int index, const std::string& coordinator_address);

@@ -26,6 +26,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 LocalJob::Options OptionsFor(const FakePrograms& programs) {
   LocalJob::Options options;
@@ -176,8 +177,8 @@ TEST(LocalJobTest, AProgramTakesThePlaceOfTheWorkerWithItsRank) {
   EXPECT_FALSE(ended["server-1"].is_program);
   const LocalJob::Ended lost = ended["worker-1"];
   ASSERT_TRUE(job.ReplaceWorker(lost, "127.0.0.1:8").ok());
-  EXPECT_EQ(job.RunningProgram(4), "worker-1");
-  EXPECT_EQ(job.RunningProgram(3), std::nullopt);
+  EXPECT_EQ(job.RunningWorker(4), "worker-1");
+  EXPECT_EQ(job.RunningWorker(3), std::nullopt);
   WaitFor(all_end);
   EXPECT_EQ(ended["worker-1"].last_line, "4 1 5 127.0.0.1:8");
 }
@@ -195,6 +196,24 @@ TEST(LocalJobTest, ServersAreStartedBeforeWorkersOneByOne) {
   ASSERT_TRUE(job.StartNextMember("127.0.0.1:7").ok());
   EXPECT_TRUE(job.HasStartedAllMembers());
   EXPECT_TRUE(job.HasRunning(LocalJob::Role::kWorker));
+}
+
+TEST(LocalJobTest, OneWorkerIsKilledAlsoIfItIsStopped) {
+  const FakePrograms programs("kill_worker");
+  programs.Write("capstan_server", FakePrograms::kRunForever);
+  programs.Write("capstan_worker", "kill -STOP $$");
+  LocalJob::Options options = OptionsFor(programs);
+  options.num_workers = 2;
+  LocalJob job(options);
+  StartMembers(&job);
+  job.KillWorker(1);
+  job.KillWorker(2);
+  std::vector<LocalJob::Ended> ended;
+  WaitFor([&] { return !(ended = job.TakeEnded()).empty(); });
+  ASSERT_EQ(ended.size(), 1u);
+  EXPECT_THAT(ended[0].ToString(), HasSubstr("worker-1 ended (killed by signal 9)"));
+  EXPECT_EQ(job.RunningWorker(0), "worker-0");
+  EXPECT_EQ(job.RunningWorker(1), std::nullopt);
 }
 
 TEST(LocalJobTest, SignalReachesTheCoordinatorOnly) {
@@ -234,7 +253,9 @@ TEST(LocalJobTest, AnotherWorkerHasTheNameTheDeviceAndTheLogOfTheLostOne) {
   WaitFor(all_end);
   ASSERT_EQ(ended.size(), 1u);
   EXPECT_THAT(ended["worker-1"].last_line,
-              AllOf(HasSubstr("--coordinator=127.0.0.1:8"), HasSubstr("--device=cuda:1")));
+              AllOf(HasSubstr("--coordinator=127.0.0.1:8"), HasSubstr("--device=cuda:1"),
+                    HasSubstr("--rank=1")));
+  EXPECT_THAT(lost.last_line, Not(HasSubstr("--rank")));
   std::ifstream log(options.run_dir + "/worker-1.log");
   std::string first, second;
   std::getline(log, first);

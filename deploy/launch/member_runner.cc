@@ -36,7 +36,7 @@ absl::Status MemberRunner::StartMembers() {
 absl::Status MemberRunner::Watch() {
   while (true) {
     if (options_.take_interrupt()) return absl::CancelledError("interrupted");
-    Look();
+    RETURN_IF_ERROR(Look());
     if (std::optional<absl::Status> result = Result(); result.has_value()) return *result;
     SleepUntil(*options_.clock, options_.clock->Now() + options_.poll_interval);
   }
@@ -52,7 +52,7 @@ void MemberRunner::UpdateStatus() {
   if (IsAtEnd(status_.view())) deadline_ = options_.clock->Now() + options_.end_timeout;
 }
 
-void MemberRunner::Look() {
+absl::Status MemberRunner::Look() {
   const std::vector<LocalJob::Ended> ended = options_.job->TakeEnded();
   const absl::Time now = options_.clock->Now();
   // At the end, the coordinator knows more than the processes.
@@ -60,36 +60,51 @@ void MemberRunner::Look() {
     next_status_ = now + options_.status_interval;
     UpdateStatus();
   }
-  for (const LocalJob::Ended& member : ended) Judge(member);
+  for (const LocalJob::Ended& member : ended) RETURN_IF_ERROR(Judge(member));
+  if (options_.restarts != nullptr) replacement_.EndSilentWorkers(status_.view());
+  return absl::OkStatus();
 }
 
-void MemberRunner::Judge(const LocalJob::Ended& member) {
+absl::Status MemberRunner::Judge(const LocalJob::Ended& member) {
   // Whatever its exit code, a program that ends before the job is lost to it.
   const bool is_lost_program = member.is_program && answers_ && !IsAtEnd(status_.view());
-  if (!member.exit.ok() || is_lost_program) {
-    JudgeLoss(member);
-  } else {
-    has_good_end_ = true;
-  }
+  if (!member.exit.ok() || is_lost_program) return JudgeLoss(member);
+  has_good_end_ = true;
+  return absl::OkStatus();
 }
 
-void MemberRunner::JudgeLoss(const LocalJob::Ended& member) {
+absl::Status MemberRunner::JudgeLoss(const LocalJob::Ended& member) {
+  using Answer = RestartPlan::LossAnswer;
+  const bool may_be_replaced = options_.restarts != nullptr && answers_ &&
+                               member.role == LocalJob::Role::kWorker &&
+                               status_.view().phase() == v1::TRAINING;
+  const Answer answer =
+      may_be_replaced ? options_.restarts->AfterLostWorker(status_) : Answer::kGoOn;
+  if (answer == Answer::kReplace) {
+    for (const std::string& line : member.LogLines()) options_.display->Notice(line);
+    return replacement_.Replace(member, status_.view(), options_.coordinator);
+  }
+  if (answer == Answer::kRestart && RestartPlan::AreHeld(status_.view())) {
+    const absl::Status end = absl::AbortedError(member.ToString());
+    return options_.restarts->AfterFailure(end, /*has_trained=*/true).status();
+  }
   const bool is_early = !HasBegun(status_.view());
   const std::string loss = is_early ? member.EarlyEndText() : member.ToString();
   if (first_loss_.empty()) first_loss_ = loss;
   // After the job's failure, every process ends with the same reason.
-  if (status_.view().phase() == v1::FAILED) return;
+  if (status_.view().phase() == v1::FAILED) return absl::OkStatus();
   for (const std::string& line : member.LogLines()) options_.display->Notice(line);
   if (status_.view().phase() == v1::DONE) {
     if (member.is_program && !member.HadLeft(status_.view())) {
       late_end_.Update(absl::AbortedError(absl::StrCat("after the job was done, ", loss)));
     }
-    return;
+    return absl::OkStatus();
   }
   options_.display->Notice(loss);
-  if (!is_early || !member.is_program) return;
+  if (!is_early || !member.is_program) return absl::OkStatus();
   // If the coordinator cannot be told, it finds out when members are missing.
   options_.report_early_failure(v1::HeartbeatRequest::WORKER, loss).IgnoreError();
+  return absl::OkStatus();
 }
 
 std::optional<absl::Status> MemberRunner::Result() const {

@@ -13,6 +13,8 @@
 #include "common/base/clock.h"
 #include "deploy/launch/local_job.h"
 #include "deploy/launch/progress_display.h"
+#include "deploy/launch/restart_plan.h"
+#include "deploy/launch/worker_replacement.h"
 #include "proto/coordinator_service.pb.h"
 
 namespace capstan {
@@ -28,6 +30,8 @@ class MemberRunner {
     std::string coordinator;
     // Asks it. Required.
     std::function<absl::StatusOr<v1::GetStatusReply>()> get_status;
+    // Who replaces a lost worker; only_replaces. Null: nobody.
+    RestartPlan* restarts = nullptr;
     // Tells it that a program of the user's has ended before the job had all its members. Capstan's
     // own processes tell it themselves. Required with such programs.
     std::function<absl::Status(v1::HeartbeatRequest::Role role, const std::string& reason)>
@@ -47,7 +51,8 @@ class MemberRunner {
     absl::Duration end_timeout = absl::Seconds(10);
   };
 
-  explicit MemberRunner(Options options) : options_(std::move(options)) {}
+  explicit MemberRunner(Options options)
+      : options_(std::move(options)), replacement_(options_.job, options_.display) {}
 
   // Returns when all processes have ended: OK when the job succeeded, CANCELLED after an interrupt,
   // else the reason of the failure.
@@ -58,16 +63,17 @@ class MemberRunner {
   // Follows the job to its end.
   absl::Status Watch();
   // Looks at the processes and asks for the job's progress, if it is time.
-  void Look();
+  absl::Status Look();
   // Remembers how members have ended, and tells of losses.
-  void Judge(const LocalJob::Ended& member);
-  void JudgeLoss(const LocalJob::Ended& member);
+  absl::Status Judge(const LocalJob::Ended& member);
+  absl::Status JudgeLoss(const LocalJob::Ended& member);
   // Asks for the job's progress.
   void UpdateStatus();
   // The result, if it is known.
   std::optional<absl::Status> Result() const;
 
   const Options options_;
+  WorkerReplacement replacement_;
   absl::Time start_;
   v1::GetStatusReply status_;  // the last answer
   absl::Time next_status_ = absl::InfinitePast();

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <optional>
 #include <sstream>
@@ -18,6 +19,7 @@
 #include "deploy/launch/fake_programs.h"
 #include "deploy/launch/local_job.h"
 #include "deploy/launch/progress_display.h"
+#include "deploy/launch/restart_plan.h"
 #include "proto/coordinator_service.pb.h"
 
 namespace capstan {
@@ -60,6 +62,7 @@ class FakeMembers {
       reported = reason;
       return absl::OkStatus();
     };
+    options.restarts = restarts;
     options.take_interrupt = take_interrupt;
     options.display = &display;
     options.clock = &clock;
@@ -70,7 +73,11 @@ class FakeMembers {
     return result;
   }
 
+  void Worker(const std::string& script) { programs_.Write("capstan_worker", script); }
+  std::string Path(const std::string& file) const { return programs_.Path(file); }
+
   std::string worker_command;  // of a program in the place of capstan_worker; empty: none
+  RestartPlan* restarts = nullptr;
   int questions = 0;
   std::string reported;
   std::ostringstream out;
@@ -168,6 +175,70 @@ TEST(MemberRunnerTest, AProgramThatHasLeftTheJobMayEndLateWithAnyCode) {
   done->mutable_view()->add_workers()->set_is_live(false);
   const absl::Status result = members.Result([&done](int) { return done; });
   EXPECT_TRUE(result.ok()) << result;
+}
+
+// Trains under BSP, as one of a job's machines does with --restart. The worker is live, or its
+// place is held.
+v1::GetStatusReply Training(bool is_live) {
+  v1::GetStatusReply status = *InPhase(v1::TRAINING);
+  v1::JobView& view = *status.mutable_view();
+  view.set_holds_places(true);
+  view.add_consistency()->mutable_consistency()->set_mode(v1::ConsistencySpec::BSP);
+  v1::WorkerInfo& worker = *view.add_workers();
+  worker.set_is_live(is_live);
+  worker.set_holds_place(!is_live);
+  status.add_progress();
+  return status;
+}
+
+RestartPlan ReplacingPlan(int most = RestartPlan::kNoLimit) {
+  RestartPlan::Options options;
+  options.most = most;
+  options.only_replaces = true;
+  return RestartPlan::Create(options).value();
+}
+
+TEST(MemberRunnerTest, AnotherWorkerTakesThePlaceOfALostOneOfThisMachine) {
+  FakeMembers members("replaced");
+  RestartPlan plan = ReplacingPlan();
+  members.restarts = &plan;
+  members.Worker("echo $@ >>" + members.Path("starts") + "; [ $(wc -l <" + members.Path("starts") +
+                 ") -ge 2 ] && exec sleep 1000; kill -KILL $$");
+  const absl::Status result = members.Result([&](int) -> absl::StatusOr<v1::GetStatusReply> {
+    std::ifstream starts(members.Path("starts"));
+    std::string first, second;
+    if (!std::getline(starts, first) || !std::getline(starts, second)) return Training(true);
+    EXPECT_THAT(second, HasSubstr("--rank=0"));
+    return InPhase(v1::DONE);
+  });
+  EXPECT_TRUE(result.ok()) << result;
+  EXPECT_THAT(members.out.str(), HasSubstr("worker-0 ended (killed by signal 9): "));
+  EXPECT_THAT(members.out.str(), HasSubstr("; another takes its place\n"));
+  EXPECT_EQ(plan.CountsText(), "1 worker replaced");
+}
+
+TEST(MemberRunnerTest, ALostWorkerThatRunsOnIsKilledAndReplaced) {
+  FakeMembers members("silent");
+  RestartPlan plan = ReplacingPlan();
+  members.restarts = &plan;
+  const absl::Status result = members.Result([&](int) -> absl::StatusOr<v1::GetStatusReply> {
+    if (absl::StrContains(members.out.str(), "; another takes its place")) return InPhase(v1::DONE);
+    return Training(/*is_live=*/false);
+  });
+  EXPECT_TRUE(result.ok()) << result;
+  EXPECT_THAT(members.out.str(),
+              HasSubstr("worker-0 is lost to the job, but runs: it is killed\n"));
+}
+
+TEST(MemberRunnerTest, AWorkerThatMayNotBeReplacedAgainEndsTheRun) {
+  FakeMembers members("given_up");
+  RestartPlan plan = ReplacingPlan(/*most=*/1);
+  members.restarts = &plan;
+  members.Worker("echo 'no memory'; exit 1");
+  const absl::Status result = members.Result([](int) { return Training(true); });
+  EXPECT_EQ(result.message(),
+            "worker-0 ended (exit code 1): no memory; 1 worker replaced; no restart: "
+            "--restart=on_failure:1 allows no more");
 }
 
 TEST(MemberRunnerTest, InterruptEndsTheMembers) {

@@ -1,5 +1,8 @@
 #include "deploy/launch/restart_plan.h"
 
+#include <algorithm>
+#include <limits>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
@@ -16,6 +19,16 @@ std::string CountText(int count, absl::string_view what) {
 }
 
 std::string NameOf(absl::string_view path) { return std::string(path.substr(path.rfind('/') + 1)); }
+
+// Steps that every worker has done. A process that has come in another's place has not reported any
+// so far.
+int64_t StepsOfAll(const v1::GetStatusReply& status) {
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (const v1::Progress& progress : status.progress()) {
+    if (progress.steps_done() > 0) least = std::min(least, progress.steps_done());
+  }
+  return least == std::numeric_limits<int64_t>::max() ? 0 : least;
+}
 
 absl::Status VerifyFiles(const std::string& path, const v1::CheckpointManifest& manifest) {
   for (const v1::ShardFile& file : manifest.files()) {
@@ -41,10 +54,15 @@ absl::StatusOr<RestartPlan::Restart> RestartPlan::AfterFailure(const absl::Statu
                         absl::StrCat(failure.message(), "; ", counts, counts.empty() ? "" : "; ",
                                      "no restart: ", reason));
   };
+  if (options_.checkpoint_dir.empty()) {
+    const std::string reason = ReasonToEnd(has_trained);
+    return give_up(reason.empty() ? "the job has no checkpoints (--checkpoint_dir)" : reason);
+  }
   const absl::StatusOr<std::vector<std::string>> checkpoints = Checkpoints();
   if (!checkpoints.ok()) return give_up(checkpoints.status().message());
   NoteNewest(*checkpoints);
   ++failures_in_a_row_;
+  steps_done_ = 0;  // The next life may begin before that.
   // The caller may not have seen it train.
   const std::string reason = ReasonToEnd(has_trained || !checkpoints->empty());
   if (!reason.empty()) return give_up(reason);
@@ -66,12 +84,20 @@ absl::StatusOr<RestartPlan::Restart> RestartPlan::AfterFailure(const absl::Statu
 }
 
 RestartPlan::LossAnswer RestartPlan::AfterLostWorker(const v1::GetStatusReply& status) {
-  // The coordinator declares the job failed as soon as it learns of the loss.
-  if (!options_.allows_other_bits && HasBspStepsLeft(status)) return LossAnswer::kRestart;
+  // The coordinator declares the job failed as soon as it learns of the loss, unless the worker's
+  // place is held for another one.
   const bool may_replace = replaced_ + restarts_ < options_.most;
+  const bool may_keep_bits = AreHeld(status.view()) && may_replace;
+  if (!may_keep_bits && !options_.allows_other_bits && HasBspStepsLeft(status)) {
+    return LossAnswer::kRestart;
+  }
   if (status.view().phase() != v1::TRAINING || !may_replace) return LossAnswer::kGoOn;
   // A folder that cannot be read has no newer checkpoint.
   if (const auto checkpoints = Checkpoints(); checkpoints.ok()) NoteNewest(*checkpoints);
+  if (const int64_t done = StepsOfAll(status); done > steps_done_) {
+    steps_done_ = done;
+    replaced_in_a_row_ = 0;
+  }
   if (replaced_in_a_row_ == kMostReplacementsInARow) return LossAnswer::kRestart;
   ++replaced_in_a_row_;
   ++replaced_;
@@ -86,6 +112,7 @@ std::string RestartPlan::CountsText() const {
 }
 
 absl::StatusOr<std::vector<std::string>> RestartPlan::Checkpoints() const {
+  if (options_.checkpoint_dir.empty()) return std::vector<std::string>();
   const auto all = ListCheckpoints(options_.checkpoint_dir);
   std::vector<std::string> paths;
   if (absl::IsNotFound(all.status())) return paths;
@@ -111,6 +138,11 @@ std::string RestartPlan::ReasonToEnd(bool has_trained) const {
   }
   if (restarts_ + replaced_ >= options_.most) {
     return absl::StrCat("--restart=on_failure:", options_.most, " allows no more");
+  }
+  if (options_.checkpoint_dir.empty() && replaced_in_a_row_ == kMostReplacementsInARow) {
+    return absl::StrCat(kMostReplacementsInARow,
+                        " workers were lost in a row without a further step: the reason seems to "
+                        "last");
   }
   if (failures_in_a_row_ >= kMostFailuresInARow) {
     return absl::StrCat(kMostFailuresInARow,

@@ -1,6 +1,7 @@
 #ifndef DEPLOY_LAUNCH_RESTART_PLAN_H_
 #define DEPLOY_LAUNCH_RESTART_PLAN_H_
 
+#include <cstdint>
 #include <limits>
 #include <set>
 #include <string>
@@ -13,24 +14,26 @@
 
 namespace capstan {
 
-// Decides what follows the failure of a job on this machine, or the loss of a worker. Counts the
-// restarts and the replaced workers. Not thread-safe.
+// Decides what follows the failure of a job on this machine, or the loss of a worker here. Counts
+// the restarts and the replaced workers. Not thread-safe.
 class RestartPlan {
  public:
   static constexpr int kNoLimit = std::numeric_limits<int>::max();
   // A job with this number of failures in a row, and no newer checkpoint between them, is given up.
   static constexpr int kMostFailuresInARow = 10;
-  // After this number of replaced workers in a row, and no newer checkpoint between them, a lost
-  // worker is a failure of the job.
+  // After this number of replaced workers in a row, and neither a newer checkpoint nor a further
+  // step of all workers between them, a lost worker is a failure of the job.
   static constexpr int kMostReplacementsInARow = 10;
 
   struct Options {
-    // Folder of the job's checkpoints. Required.
+    // Folder of the job's checkpoints. Empty: there are none, and only workers are replaced.
     std::string checkpoint_dir;
     // Largest number of restarts and replaced workers, together.
     int most = kNoLimit;
     // As in v1::MembershipSpec.
     bool allows_other_bits = false;
+    // The job is on several machines: each replaces its own workers, and nobody starts all again.
+    bool only_replaces = false;
   };
 
   struct Restart {
@@ -40,17 +43,25 @@ class RestartPlan {
     std::string text;
   };
 
+  // Whether the place of a worker that is lost now is held for another one.
+  static bool AreHeld(const v1::JobView& view) {
+    return view.holds_places() && view.phase() == v1::TRAINING;
+  }
+
   enum class LossAnswer { kRestart, kReplace, kGoOn };
 
   // Complete checkpoints in the folder now are of an earlier run: the job does not go on from them.
   // UNAVAILABLE when the folder cannot be read. It may be missing.
   static absl::StatusOr<RestartPlan> Create(Options options);
 
+  // Whether there is a restart after some failures.
+  bool starts_again() const { return !options_.only_replaces; }
   // The next restart. All processes of the job have ended. Otherwise `failure`, with the reason for
   // no restart. `has_trained`: some life of the job has begun to train.
   absl::StatusOr<Restart> AfterFailure(const absl::Status& failure, bool has_trained);
 
-  // What follows the loss of a worker while others live. kReplace counts as a replacement.
+  // What follows the loss of a worker while others live, or places are held. kRestart: the job is
+  // to end, whether it starts again or not. kReplace counts as a replacement.
   LossAnswer AfterLostWorker(const v1::GetStatusReply& status);
 
   // "restarted 3 times, 1 worker replaced". Empty: neither has happened.
@@ -68,6 +79,7 @@ class RestartPlan {
   Options options_;
   std::set<std::string> earlier_;  // names of an earlier run's checkpoints
   std::string newest_;             // path of the newest checkpoint so far
+  int64_t steps_done_ = 0;         // by all workers, at the latest replacement
   int restarts_ = 0;
   int replaced_ = 0;
   int failures_in_a_row_ = 0;

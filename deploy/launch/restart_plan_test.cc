@@ -3,10 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "deploy/launch/fake_job_run.h"
@@ -48,6 +50,14 @@ class RestartPlanTest : public ::testing::Test {
 v1::GetStatusReply TrainingUnder(v1::ConsistencySpec::Mode mode) {
   v1::GetStatusReply status = TrainingStatus({10, 20});
   AddPeriod(0, mode, &status);
+  return status;
+}
+
+// The places of lost workers are held.
+v1::GetStatusReply TrainingWithHeldPlaces(std::vector<int64_t> steps_done = {10, 20}) {
+  v1::GetStatusReply status = TrainingStatus(steps_done);
+  AddPeriod(0, v1::ConsistencySpec::BSP, &status);
+  status.mutable_view()->set_holds_places(true);
   return status;
 }
 
@@ -105,6 +115,9 @@ TEST_F(RestartPlanTest, ALostWorkerIsReplacedOnlyInTraining) {
   status.mutable_view()->set_phase(v1::EVALUATING);
   EXPECT_EQ(plan.AfterLostWorker(status), Answer::kGoOn);
   EXPECT_EQ(plan.AfterLostWorker(TrainingUnder(v1::ConsistencySpec::BSP)), Answer::kRestart);
+  status = TrainingWithHeldPlaces();
+  status.mutable_view()->set_phase(v1::SAVING);
+  EXPECT_EQ(plan.AfterLostWorker(status), Answer::kRestart);
   EXPECT_EQ(plan.CountsText(), "");
 }
 
@@ -121,6 +134,59 @@ TEST_F(RestartPlanTest, WorkersThatAreLostAgainAndAgainAreAFailureOfTheJob) {
   EXPECT_EQ(plan.AfterLostWorker(status), Answer::kRestart);
   WriteExampleCheckpoint(dir_, 50);
   EXPECT_EQ(plan.AfterLostWorker(status), Answer::kReplace);
+}
+
+TEST_F(RestartPlanTest, AWorkerWhosePlaceIsHeldIsReplacedUnderBsp) {
+  RestartPlan plan = Plan();
+  EXPECT_EQ(plan.AfterLostWorker(TrainingWithHeldPlaces()), Answer::kReplace);
+  EXPECT_EQ(plan.CountsText(), "1 worker replaced");
+}
+
+TEST_F(RestartPlanTest, AHeldPlaceThatMayNotBeTakenAnyMoreIsAFailureOfTheJob) {
+  RestartPlan plan = Plan(/*most=*/1);
+  EXPECT_EQ(plan.AfterLostWorker(TrainingWithHeldPlaces()), Answer::kReplace);
+  EXPECT_EQ(plan.AfterLostWorker(TrainingWithHeldPlaces()), Answer::kRestart);
+  EXPECT_EQ(Next(plan),
+            "server-0 ended; 1 worker replaced; no restart: --restart=on_failure:1 allows no more");
+}
+
+TEST_F(RestartPlanTest, AStepOfAllWorkersBeginsANewRowOfReplacements) {
+  RestartPlan plan = Plan();
+  for (int64_t step = 1; step <= 20; ++step) {
+    EXPECT_EQ(plan.AfterLostWorker(TrainingWithHeldPlaces({step, step + 1})), Answer::kReplace);
+  }
+  // The step of worker 1 alone is none, and who has just come has not told its own.
+  for (int64_t step = 22; step < 31; ++step) {
+    EXPECT_EQ(plan.AfterLostWorker(TrainingWithHeldPlaces({20, step})), Answer::kReplace);
+  }
+  EXPECT_EQ(plan.AfterLostWorker(TrainingWithHeldPlaces({20, 0})), Answer::kRestart);
+}
+
+TEST_F(RestartPlanTest, AJobWithoutCheckpointsOnlyReplacesWorkers) {
+  auto plan = RestartPlan::Create({/*checkpoint_dir=*/""});
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->AfterLostWorker(TrainingWithHeldPlaces()), Answer::kReplace);
+  EXPECT_EQ(Next(*plan),
+            "server-0 ended; 1 worker replaced; no restart: the job has no "
+            "checkpoints (--checkpoint_dir)");
+  for (int i = 0; i < 9; ++i) {
+    EXPECT_EQ(plan->AfterLostWorker(TrainingWithHeldPlaces()), Answer::kReplace);
+  }
+  EXPECT_EQ(plan->AfterLostWorker(TrainingWithHeldPlaces()), Answer::kRestart);
+  EXPECT_EQ(
+      Next(*plan),
+      "server-0 ended; 10 workers replaced; no restart: 10 workers were lost in a row without "
+      "a further step: the reason seems to last");
+}
+
+TEST_F(RestartPlanTest, AJobOnSeveralMachinesOnlyReplacesWorkers) {
+  RestartPlan::Options options;
+  EXPECT_TRUE(RestartPlan::Create(options)->starts_again());
+  options.only_replaces = true;
+  auto plan = RestartPlan::Create(options);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_FALSE(plan->starts_again());
+  EXPECT_EQ(plan->AfterLostWorker(TrainingWithHeldPlaces()), Answer::kReplace);
 }
 
 TEST_F(RestartPlanTest, AFolderThatCannotBeReadIsAnError) {

@@ -23,11 +23,6 @@ constexpr char kScript[] =
 using Flags = std::map<std::string, std::string>;
 
 absl::Status CheckOthers(const Flags& flags, bool has_command) {
-  if (!has_command && flags.count("first_rank") > 0) {
-    return absl::InvalidArgumentError(
-        "--first_rank: expected --worker_command with it, got none; add it, or leave out "
-        "--first_rank");
-  }
   for (const std::string name : {"device", "record_history"}) {
     if (!has_command || flags.count(name) == 0) continue;
     return absl::InvalidArgumentError(
@@ -61,6 +56,7 @@ absl::StatusOr<WorkerProgram> ReadWorkerProgram(const Flags& flags) {
   const bool has_command = command != flags.end();
   RETURN_IF_ERROR(CheckOthers(flags, has_command));
   WorkerProgram program;
+  ASSIGN_OR_RETURN(program.first_rank, ReadFirstRank(flags));
   if (!has_command) return program;
   program.command = command->second;
   if (absl::StripAsciiWhitespace(program.command).empty()) {
@@ -68,15 +64,13 @@ absl::StatusOr<WorkerProgram> ReadWorkerProgram(const Flags& flags) {
         "--worker_command: expected the command of the workers, as in \"python train.py\", got "
         "nothing");
   }
-  ASSIGN_OR_RETURN(program.first_rank, ReadFirstRank(flags));
   return program;
 }
 
 absl::Status CheckRanks(const WorkerProgram& program, int local_world_size) {
   const int first = program.first_rank.value_or(0);
-  if (program.command.empty() || first + local_world_size <= program.world_size) {
-    return absl::OkStatus();
-  }
+  const bool has_ranks = !program.command.empty() || program.first_rank.has_value();
+  if (!has_ranks || first + local_world_size <= program.world_size) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat(
       "--first_rank: expected ", local_world_size, " ranks from 0 to ", program.world_size - 1,
       " for the workers of this machine, got those from ", first, " on; give each machine the ",

@@ -17,13 +17,13 @@ struct WorkerProgram {
   std::string command;
   // Number of workers of the whole job.
   int world_size = 1;
-  // The rank of this machine's first worker. Nothing: the workers have no rank, and the job gives
-  // them one when they join.
+  // The rank of this machine's first worker, whatever the workers are. Nothing: they have no rank,
+  // and the job gives them one when they join.
   std::optional<int> first_rank = 0;
 };
 
 // The program in the flags worker_command and first_rank. INVALID_ARGUMENT names the flag, also one
-// that is without effect on programs, or counts only with them.
+// that is without effect on programs.
 absl::StatusOr<WorkerProgram> ReadWorkerProgram(const std::map<std::string, std::string>& flags);
 
 // Checks that the ranks of this machine's workers are ranks of the job.

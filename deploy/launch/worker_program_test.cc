@@ -49,7 +49,7 @@ TEST(ReadWorkerProgramTest, FlagsThatCannotMatterAreRefused) {
               StartsWith("--device: cannot matter"));
   EXPECT_THAT(error({{"worker_command", "a"}, {"record_history", "h"}}),
               StartsWith("--record_history: cannot matter"));
-  EXPECT_THAT(error({{"first_rank", "2"}}), StartsWith("--first_rank: expected --worker_command"));
+  EXPECT_THAT(error({{"first_rank", "2"}}), StartsWith("--first_rank: expected --rendezvous"));
   EXPECT_THAT(error({{"worker_command", "a"}, {"first_rank", "2"}}),
               StartsWith("--first_rank: expected --rendezvous"));
   EXPECT_THAT(error({{"worker_command", "a"}, {"rendezvous", "h:1"}, {"first_rank", "-1"}}),
@@ -62,6 +62,8 @@ TEST(CheckRanksTest, RanksAreBelowTheNumberOfWorkers) {
   EXPECT_THAT(std::string(CheckRanks(program, /*local_world_size=*/3).message()),
               HasSubstr("expected 3 ranks from 0 to 3"));
   program.command = "";
+  EXPECT_FALSE(CheckRanks(program, /*local_world_size=*/3).ok());
+  program.first_rank.reset();
   EXPECT_TRUE(CheckRanks(program, /*local_world_size=*/3).ok());
 }
 

@@ -178,9 +178,12 @@ try_losses() {
   check lost_server "a server is killed" kill_one lost_server capstan_server
   submit replaced --nodes=2 "${digits}" --consistency=ssp --staleness=2 --epochs=240 "${saving}"
   check replaced "a worker is killed" kill_one replaced capstan_worker
+  check lost_server "goes on from a checkpoint" \
+    "ends_with lost_server 0 && log_has lost_server 'start 2: .* goes on from checkpoint'"
+  check lost_worker "another worker, and no second start" \
+    'ends_with lost_worker 0 && log_has lost_worker "killed by signal 9; another one takes its place" &&
+     [[ "$(summary lost_worker workers_replaced)" == 1 ]] && ! log_has lost_worker "start 2"'
   for name in lost_worker lost_server; do
-    check "${name}" "goes on from a checkpoint" \
-      "ends_with ${name} 0 && log_has ${name} 'start 2: .* goes on from checkpoint'"
     check "${name}" "the hash of an undisturbed run" \
       '[[ -n "${long_hash}" && "$(summary '"${name}"' parameters_xxh3)" == "${long_hash}" ]]'
   done

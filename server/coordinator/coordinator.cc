@@ -19,6 +19,10 @@
 namespace capstan {
 namespace {
 
+// After its connection has broken, a live member usually comes again within this time. One that
+// does not is taken for lost: its process ends, and another one does its step again.
+constexpr absl::Duration kGrace = absl::Milliseconds(300);
+
 // The reply to a call without results: an empty one, or an error.
 template <typename Reply>
 absl::StatusOr<Reply> EmptyReply(const absl::Status& status) {
@@ -125,6 +129,8 @@ void Coordinator::Handle(v1::RegisterWorkerRequest request, Callback<v1::Registe
     } else {
       const absl::StatusOr<uint32_t> id = state_.RegisterWorker(request);
       if (id.ok()) BeginLeaseLocked({v1::HeartbeatRequest::WORKER, *id});
+      const bool is_taken = absl::IsResourceExhausted(id.status());
+      if (is_taken && request.has_rank()) SuspectWorkerLocked(request.rank());
       reply = RegisterReplyOf(id);
     }
     SettleLocked(answers);
@@ -143,12 +149,27 @@ void Coordinator::Handle(v1::HeartbeatRequest request, Callback<v1::HeartbeatRep
       const MemberKey member{request.role(), request.id()};
       if (auto older = parked_.Take(member)) AnswerLocked(*std::move(older), answers);
       leases_.Hold(member);
+      suspects_.erase(member);
       parked_.Park({member, std::max(request.view_version(), request.received_version()),
                     clock_.Now() + heartbeat_interval_, std::move(done)});
       SettleLocked(answers);
     }
   }
   if (!status.ok()) done(status);
+  Give(std::move(answers));
+}
+
+void Coordinator::NoteBrokenHeartbeat(const v1::HeartbeatRequest& request) {
+  const MemberKey member{request.role(), request.id()};
+  Answers answers;
+  {
+    MutexLock lock(&mu_);
+    if (is_stopped_ || !state_.HoldsPlaceOf(member, Incarnation(request.incarnation()))) return;
+    if (auto broken = parked_.Take(member)) AnswerLocked(*std::move(broken), answers);
+    leases_.EndBy(member, clock_.Now() + std::min(kGrace, lease_));
+    suspects_[member] = true;
+    SettleLocked(answers);
+  }
   Give(std::move(answers));
 }
 
@@ -274,12 +295,25 @@ void Coordinator::OnAlarm() {
     MutexLock lock(&mu_);
     if (is_stopped_) return;
     const absl::Time now = clock_.Now();
-    for (const MemberKey member : leases_.TakeExpired(now)) state_.DeclareDead(member);
+    for (const MemberKey member : leases_.TakeExpired(now)) {
+      state_.DeclareDead(member, /*is_broken=*/suspects_.erase(member) > 0);
+    }
     state_.CheckRegistration();
+    state_.GiveUpPlaces();
     for (auto& heartbeat : parked_.TakeDue(now)) AnswerLocked(std::move(heartbeat), answers);
     SettleLocked(answers);
   }
   Give(std::move(answers));
+}
+
+void Coordinator::SuspectWorkerLocked(uint32_t worker) {
+  const MemberKey member{v1::HeartbeatRequest::WORKER, worker};
+  const std::vector<Member>& workers = state_.facts().members.workers();
+  if (worker >= workers.size() || parked_.Has(member)) return;
+  if (!state_.HoldsPlaceOf(member, workers[worker].incarnation)) return;
+  const bool is_broken = suspects_[member];
+  leases_.EndBy(member,
+                clock_.Now() + (is_broken ? absl::ZeroDuration() : std::min(kGrace, lease_)));
 }
 
 void Coordinator::BeginLeaseLocked(MemberKey member) {
@@ -309,8 +343,8 @@ void Coordinator::SettleLocked(Answers& answers) {
 }
 
 absl::Time Coordinator::NextEventLocked() const {
-  absl::Time next =
-      std::min({leases_.NextExpiry(), state_.registration_deadline(), parked_.NextDue()});
+  absl::Time next = std::min({leases_.NextExpiry(), state_.registration_deadline(),
+                              state_.place_deadline(), parked_.NextDue()});
   if (on_end_ != nullptr && report_end_by_ > clock_.Now()) next = std::min(next, report_end_by_);
   return next;
 }

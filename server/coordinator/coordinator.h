@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -62,6 +63,11 @@ class Coordinator : public CoordinatorEndpoint {
   // Adds what is known of the job.
   void AddMetrics(MetricsPage& page);
 
+  // The connection of this member's heartbeat has broken: maybe its process has ended. A worker of
+  // a job whose places are held has only a short time left to send another one. So has a worker
+  // that has sent none since its last answer, if another process asks for its rank.
+  void NoteBrokenHeartbeat(const v1::HeartbeatRequest& member);
+
   // Ends the job, for a reason of the coordinator's own process.
   void Fail(absl::string_view reason);
 
@@ -92,6 +98,9 @@ class Coordinator : public CoordinatorEndpoint {
 
   // Declares members dead after their lease, and answers heartbeats after their interval.
   void OnAlarm();
+  // Another process asks for the rank of this worker, whose place would be held. It may have ended:
+  // without a heartbeat, its lease ends soon. If its connection has broken, the lease ends now.
+  void SuspectWorkerLocked(uint32_t worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void BeginLeaseLocked(MemberKey member) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void AnswerLocked(ParkedHeartbeats::Heartbeat heartbeat, Answers& answers)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -121,6 +130,8 @@ class Coordinator : public CoordinatorEndpoint {
   JobState state_ ABSL_GUARDED_BY(mu_);
   LeaseTable leases_ ABSL_GUARDED_BY(mu_);
   ParkedHeartbeats parked_ ABSL_GUARDED_BY(mu_);
+  // Who may have ended, and have sent no heartbeat since. True: its connection has broken.
+  std::map<MemberKey, bool> suspects_ ABSL_GUARDED_BY(mu_);
   Waiters<v1::SetConsistencyReply> change_waiters_ ABSL_GUARDED_BY(mu_);
   Waiters<v1::CheckpointReply> checkpoint_waiters_ ABSL_GUARDED_BY(mu_);
   bool is_stopped_ ABSL_GUARDED_BY(mu_) = false;

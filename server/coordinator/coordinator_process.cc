@@ -107,7 +107,9 @@ absl::Status CoordinatorProcess::StartServer() {
   const uint64_t members = uint64_t{job.cluster().num_servers()} + job.cluster().num_workers();
   const uint64_t of_page = options_.http_listen.empty() ? 0 : HttpListener::kMaxConnections;
   RETURN_IF_ERROR(ExpectOpenFiles(members + of_page + context_->ListenerConnections()));
-  service_ = std::make_unique<GrpcCoordinatorService>(*coordinator_, &guard_);
+  service_ = std::make_unique<GrpcCoordinatorService>(
+      *coordinator_, &guard_,
+      [this](const v1::HeartbeatRequest& member) { coordinator_->NoteBrokenHeartbeat(member); });
   GrpcServer::Options options;
   options.guard = &guard_;
   options.max_connections = options_.max_connections > 0 ? options_.max_connections

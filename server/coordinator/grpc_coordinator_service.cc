@@ -28,20 +28,39 @@ absl::Status CheckWireVersion(const Request& request) {
 
 }  // namespace
 
+// Lives until its call is done.
+class GrpcCoordinatorService::HeartbeatCall : public grpc::ServerUnaryReactor {
+ public:
+  HeartbeatCall(const v1::HeartbeatRequest& request,
+                const std::function<void(const v1::HeartbeatRequest&)>& on_broken)
+      : on_broken_(on_broken) {
+    member_.set_role(request.role());
+    member_.set_id(request.id());
+    member_.set_incarnation(request.incarnation());
+  }
+
+  void OnCancel() override { on_broken_(member_); }
+  void OnDone() override { delete this; }
+
+ private:
+  const std::function<void(const v1::HeartbeatRequest&)>& on_broken_;
+  v1::HeartbeatRequest member_;
+};
+
+template <typename Request>
 absl::Status GrpcCoordinatorService::Admit(const grpc::CallbackServerContext& context,
-                                           absl::string_view call) {
+                                           const Request& /*request*/) {
   if (guard_ == nullptr) return absl::OkStatus();
+  const absl::string_view call = absl::StripSuffix(Request::descriptor()->name(), "Request");
   if (absl::StartsWith(call, "Register")) return guard_->AdmitRegistration(context, call);
   return guard_->Admit(context, call).status();
 }
 
 template <typename Request>
-grpc::ServerUnaryReactor* GrpcCoordinatorService::Answer(grpc::CallbackServerContext* context,
+grpc::ServerUnaryReactor* GrpcCoordinatorService::Answer(absl::Status admitted,
                                                          const Request* request,
-                                                         ReplyOf<Request>* reply) {
-  grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
-  const absl::string_view call = absl::StripSuffix(Request::descriptor()->name(), "Request");
-  absl::Status admitted = Admit(*context, call);
+                                                         ReplyOf<Request>* reply,
+                                                         grpc::ServerUnaryReactor* reactor) {
   if constexpr (std::is_same_v<ReplyOf<Request>, v1::RegisterReply>) {
     if (admitted.ok()) admitted = CheckWireVersion(*request);
   }
@@ -78,7 +97,13 @@ grpc::ServerUnaryReactor* GrpcCoordinatorService::RegisterWorker(
 grpc::ServerUnaryReactor* GrpcCoordinatorService::Heartbeat(grpc::CallbackServerContext* context,
                                                             const v1::HeartbeatRequest* request,
                                                             v1::HeartbeatReply* reply) {
-  return Answer(context, request, reply);
+  absl::Status admitted = Admit(*context, *request);
+  grpc::ServerUnaryReactor* const reactor =
+      admitted.ok() && on_broken_heartbeat_ != nullptr
+          ? static_cast<grpc::ServerUnaryReactor*>(
+                new HeartbeatCall(*request, on_broken_heartbeat_))
+          : context->DefaultReactor();
+  return Answer(std::move(admitted), request, reply, reactor);
 }
 
 grpc::ServerUnaryReactor* GrpcCoordinatorService::ReportFailure(

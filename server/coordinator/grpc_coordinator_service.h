@@ -3,6 +3,9 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <functional>
+#include <utility>
+
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "common/membership/coordinator_endpoint.h"
@@ -16,8 +19,14 @@ namespace capstan {
 class GrpcCoordinatorService : public v1::CoordinatorService::CallbackService {
  public:
   // Both outlive the gRPC server. `guard` decides who may call what; null: everybody everything.
-  explicit GrpcCoordinatorService(CoordinatorEndpoint& coordinator, CallGuard* guard = nullptr)
-      : coordinator_(coordinator), guard_(guard) {}
+  // `on_broken_heartbeat` hears of calls whose connection has broken, or that were given up, with
+  // the member's role, id and incarnation, on any thread; null: nobody has to know.
+  explicit GrpcCoordinatorService(
+      CoordinatorEndpoint& coordinator, CallGuard* guard = nullptr,
+      std::function<void(const v1::HeartbeatRequest& member)> on_broken_heartbeat = nullptr)
+      : coordinator_(coordinator),
+        guard_(guard),
+        on_broken_heartbeat_(std::move(on_broken_heartbeat)) {}
 
   grpc::ServerUnaryReactor* GetJob(grpc::CallbackServerContext* context,
                                    const v1::GetJobRequest* request,
@@ -51,14 +60,25 @@ class GrpcCoordinatorService : public v1::CoordinatorService::CallbackService {
                                       v1::ReadClockReply* reply) override;
 
  private:
+  class HeartbeatCall;
+
   // Answers the call, if the guard admits it.
   template <typename Request>
   grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context, const Request* request,
-                                   ReplyOf<Request>* reply);
-  absl::Status Admit(const grpc::CallbackServerContext& context, absl::string_view call);
+                                   ReplyOf<Request>* reply) {
+    return Answer(Admit(*context, *request), request, reply, context->DefaultReactor());
+  }
+  // The same for a call that was `admitted`, or not.
+  template <typename Request>
+  grpc::ServerUnaryReactor* Answer(absl::Status admitted, const Request* request,
+                                   ReplyOf<Request>* reply, grpc::ServerUnaryReactor* reactor);
+  // Asks the guard, once a call: a second time, the proof of a token would be a used one.
+  template <typename Request>
+  absl::Status Admit(const grpc::CallbackServerContext& context, const Request& request);
 
   CoordinatorEndpoint& coordinator_;
   CallGuard* const guard_;
+  const std::function<void(const v1::HeartbeatRequest&)> on_broken_heartbeat_;
 };
 
 }  // namespace capstan

@@ -1,10 +1,15 @@
 #include "server/coordinator/grpc_coordinator_service.h"
 
+#include <glog/logging.h>
 #include <grpcpp/grpcpp.h>
 #include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/stat.h>
 
+#include <fstream>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/one_shot.h"
@@ -13,6 +18,9 @@
 #include "common/base/real_clock.h"
 #include "common/membership/grpc_coordinator_client.h"
 #include "common/membership/member_agent.h"
+#include "common/transport/grpc/call_guard.h"
+#include "common/transport/grpc/grpc_security.h"
+#include "common/trust/job_token.h"
 #include "server/coordinator/coordinator.h"
 
 namespace capstan {
@@ -204,6 +212,91 @@ TEST_F(GrpcCoordinatorServiceTest, ShutsDownWhileAHeartbeatIsParked) {
   });
   server_->Shutdown(absl::ToChronoTime(clock_.Now()));
   EXPECT_EQ(answer.Wait().code(), absl::StatusCode::kUnavailable);
+}
+
+// Answers heartbeats when the test says so, and nothing else.
+class ParkingCoordinator : public CoordinatorEndpoint {
+ public:
+  explicit ParkingCoordinator(Clock& clock) : parked_(&clock) {}
+
+  void Call(CoordinatorRequest /*request*/, Callback<CoordinatorReply> done) override {
+    parked_.Set(std::move(done));
+  }
+  // Waits for the heartbeat.
+  Callback<CoordinatorReply> TakeParked() { return parked_.Wait(); }
+
+ private:
+  OneShot<Callback<CoordinatorReply>> parked_;
+};
+
+// With a token, which calls over plaintext prove.
+std::shared_ptr<const GrpcSecurity> SecurityWithToken(Clock* clock) {
+  std::string folder = testing::TempDir() + "/keys-XXXXXX";
+  CHECK(mkdtemp(folder.data()) != nullptr);
+  std::ofstream(folder + "/token") << MakeToken() << "\n";
+  chmod((folder + "/token").c_str(), 0600);
+  return GrpcSecurity::Open({folder, /*is_insecure=*/true, clock}).value();
+}
+
+// One heartbeat over a real connection.
+class BrokenHeartbeatTest : public ::testing::Test {
+ protected:
+  BrokenHeartbeatTest() {
+    security_->Authorize(guard_.audience(), "Heartbeat", context_);
+    grpc::ServerBuilder builder;
+    int port = 0;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+    builder.RegisterService(&service_);
+    server_ = builder.BuildAndStart();
+    stub_ = v1::CoordinatorService::NewStub(
+        grpc::CreateChannel(absl::StrCat("127.0.0.1:", port), grpc::InsecureChannelCredentials()));
+    v1::HeartbeatRequest heartbeat;
+    heartbeat.set_role(v1::HeartbeatRequest::WORKER);
+    heartbeat.set_id(3);
+    heartbeat.set_incarnation(7);
+    heartbeat.mutable_progress()->set_steps_done(5);
+    request_ = heartbeat;
+    stub_->async()->Heartbeat(&context_, &request_, &reply_, [this](const grpc::Status& status) {
+      answer_.Set(status.error_code());
+    });
+  }
+  // Each call is over once it returns.
+  ~BrokenHeartbeatTest() override { server_->Shutdown(); }
+
+  RealClock clock_;
+  OneShot<v1::HeartbeatRequest> broken_{&clock_};
+  OneShot<grpc::StatusCode> answer_{&clock_};
+  const std::shared_ptr<const GrpcSecurity> security_ = SecurityWithToken(&clock_);
+  CallGuard guard_{{security_, &clock_}};
+  ParkingCoordinator coordinator_{clock_};
+  GrpcCoordinatorService service_{
+      coordinator_, &guard_, [this](const v1::HeartbeatRequest& member) { broken_.Set(member); }};
+  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<v1::CoordinatorService::Stub> stub_;
+  grpc::ClientContext context_;
+  v1::HeartbeatRequest request_;
+  v1::HeartbeatReply reply_;
+};
+
+TEST_F(BrokenHeartbeatTest, AHeartbeatThatIsGivenUpIsReportedWithItsMember) {
+  auto done = coordinator_.TakeParked();
+  EXPECT_FALSE(broken_.is_set());
+  context_.TryCancel();
+  const v1::HeartbeatRequest member = broken_.Wait();
+  EXPECT_EQ(member.role(), v1::HeartbeatRequest::WORKER);
+  EXPECT_EQ(member.id(), 3u);
+  EXPECT_EQ(member.incarnation(), 7u);
+  done(CoordinatorReply(v1::HeartbeatReply()));
+  EXPECT_EQ(answer_.Wait(), grpc::StatusCode::CANCELLED);
+}
+
+TEST_F(BrokenHeartbeatTest, AHeartbeatThatHasBeenAnsweredIsNot) {
+  coordinator_.TakeParked()(CoordinatorReply(v1::HeartbeatReply()));
+  EXPECT_EQ(answer_.Wait(), grpc::StatusCode::OK);
+  stub_.reset();  // with its connection
+  server_->Shutdown();
+  server_->Wait();
+  EXPECT_FALSE(broken_.is_set());
 }
 
 }  // namespace

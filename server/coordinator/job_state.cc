@@ -40,6 +40,7 @@ JobState::JobState(v1::JobSpec job, const Clock& clock, std::optional<RestorePoi
     : facts_(std::move(job), clock, std::move(restored).value_or(RestorePoint())),
       registration_(facts_),
       entering_(facts_.members),
+      held_(facts_.job, facts_.members),
       consistency_(facts_.job.consistency(), facts_.restored.manifest),
       devices_(facts_.restored.manifest, consistency_),
       output_(facts_.job),
@@ -48,8 +49,8 @@ JobState::JobState(v1::JobSpec job, const Clock& clock, std::optional<RestorePoi
       auto_codecs_(facts_.job, facts_.restored.manifest, links_.report()),
       checkpoint_(facts_.job.checkpoint(), facts_.restored, consistency_,
                   [this] { return ManifestOfJob(facts_, plans_); }),
-      plans_({&devices_, &entering_, &consistency_, &output_, &links_, &schedule_, &auto_codecs_,
-              &checkpoint_}) {
+      plans_({&devices_, &entering_, &consistency_, &held_, &output_, &links_, &schedule_,
+              &auto_codecs_, &checkpoint_}) {
   if (!facts_.restored.is_empty()) {
     const int64_t step = facts_.restored.manifest.step();
     events_.emplace_back(
@@ -65,13 +66,22 @@ absl::StatusOr<uint32_t> JobState::RegisterServer(const v1::RegisterServerReques
 }
 
 absl::StatusOr<uint32_t> JobState::RegisterWorker(const v1::RegisterWorkerRequest& request) {
-  return Welcome(registration_.AddWorker(request, SliceBytes(links_.scheduler()), events_));
+  if (view().holds_places() && !request.is_replaceable()) {
+    return absl::InvalidArgumentError(
+        "expected a worker whose steps can be done again (replaceable), as all others of this job "
+        "have said; say so, too");
+  }
+  const absl::StatusOr<Registration::Place> place =
+      registration_.AddWorker(request, SliceBytes(links_.scheduler()), events_);
+  if (place.ok()) held_.NoteWorker(request);
+  return Welcome(place);
 }
 
 absl::StatusOr<uint32_t> JobState::Welcome(const absl::StatusOr<Registration::Place>& place) {
   RETURN_IF_ERROR(place.status());
   if (place->kind == Registration::Place::Kind::kKnown) return place->id;
   if (place->kind == Registration::Place::Kind::kOfDeadWorker) {
+    held_.Release(place->id);
     entering_.Await(place->id);
   } else {
     Settle();
@@ -211,18 +221,27 @@ void JobState::EndFileWork(const absl::Status& result) {
   Publish();
 }
 
-void JobState::DeclareDead(MemberKey key) {
+bool JobState::HoldsPlaceOf(MemberKey key, Incarnation incarnation) const {
+  const std::vector<Member>& workers = facts_.members.workers();
+  return key.role == kWorker && key.id < workers.size() && workers[key.id].is_live() &&
+         workers[key.id].incarnation == incarnation && held_.WouldHold(key.id, facts_);
+}
+
+void JobState::DeclareDead(MemberKey key, bool is_broken) {
   Member& member = facts_.members.OfRole(key.role).at(key.id);
   if (has_ended() || !member.is_live()) return;
   const std::string silence = absl::StrCat(facts_.job.membership().lease_seconds(), " s");
-  member.end = absl::StrCat("was declared dead because it was silent for ", silence,
-                            "; raise membership.lease_seconds if it was only slow");
+  member.end = is_broken ? "was declared dead because its connection had broken"
+                         : absl::StrCat("was declared dead because it was silent for ", silence,
+                                        "; raise membership.lease_seconds if it was only slow");
   if (key.role == kServer) {
     return Take(LossOfServer(key.id, facts_, checkpoint_.newest()));
   }
-  const std::string reason = absl::StrCat("silent for ", silence, " (lease)");
-  const std::string what = absl::StrCat(MemberName(key), " has been ", reason);
-  if (!facts_.result.has_value()) return LoseWorker(key.id, what, reason);
+  const std::string reason =
+      is_broken ? "its connection has broken" : absl::StrCat("silent for ", silence, " (lease)");
+  const std::string what = is_broken ? absl::StrCat(MemberName(key), " has ended, or ", reason)
+                                     : absl::StrCat(MemberName(key), " has been ", reason);
+  if (!facts_.result.has_value()) return LoseWorker({key.id, what, reason});
   Take(LossAfterResult(what, reason));
   Publish();
 }
@@ -230,16 +249,40 @@ void JobState::DeclareDead(MemberKey key) {
 void JobState::Leave(uint32_t worker) {
   if (has_ended() || facts_.has_trained()) return;
   Member& member = facts_.members.OfRole(kWorker).at(worker);
+  member.has_left = true;
   member.has_done_its_steps = facts_.job.stay() && HasFinished(member.progress);
   const std::string reason = absl::StrCat(
       member.has_done_its_steps ? "has done its steps" : kAskedToEnd, ", and has left");
   member.end = reason;
-  LoseWorker(worker, absl::StrCat(MemberName({kWorker, worker}), " ", reason), reason);
+  LoseWorker({worker, absl::StrCat(MemberName({kWorker, worker}), " ", reason), reason});
 }
 
-void JobState::LoseWorker(uint32_t worker, const std::string& what, const std::string& reason) {
-  entering_.Forget(worker);
-  const MemberLoss loss = LossOfWorker(worker, what, reason, facts_);
+void JobState::LoseWorker(const HeldPlaces::Loss& loss) {
+  entering_.Forget(loss.worker);
+  if (!held_.Hold(loss, facts_)) return GiveUpWorker(loss);
+  events_.emplace_back(
+      absl::StrCat(loss.what, "; its place is held for ", facts_.job.membership().replace_seconds(),
+                   " s (--replace_seconds)"),
+      facts_.members.workers()[loss.worker].progress.steps_done(), loss.reason);
+  Publish();
+}
+
+void JobState::GiveUpPlaces() {
+  for (HeldPlaces::Loss& loss : held_.TakeExpired(facts_.clock.Now())) {
+    absl::StrAppend(&loss.what, "; nobody has taken its place in ",
+                    facts_.job.membership().replace_seconds(), " s (--replace_seconds)");
+    if (!has_ended()) GiveUpWorker(loss);
+  }
+}
+
+void JobState::GiveUpWorker(const HeldPlaces::Loss& lost) {
+  const bool has_open_step = view().phase() == v1::TRAINING &&
+                             !HasFinished(facts_.members.workers()[lost.worker].progress);
+  std::string what = lost.what;
+  if (has_open_step && !held_.refusal().empty()) {
+    absl::StrAppend(&what, "; no other process could do its step again: ", held_.refusal());
+  }
+  const MemberLoss loss = LossOfWorker(lost.worker, what, lost.reason, facts_);
   Take(loss);
   if (loss.fails_job) return;
   death_version_ = view().version() + 1;

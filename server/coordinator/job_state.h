@@ -26,6 +26,7 @@
 #include "server/coordinator/plans/consistency_plan.h"
 #include "server/coordinator/plans/device_kinds.h"
 #include "server/coordinator/plans/entering_workers.h"
+#include "server/coordinator/plans/held_places.h"
 #include "server/coordinator/plans/job_plan.h"
 #include "server/coordinator/plans/link_plan.h"
 #include "server/coordinator/plans/output_plan.h"
@@ -71,12 +72,19 @@ class JobState {
   CheckpointPlan::Work TakeCheckpointWork() { return checkpoint_.TakeWork(); }
   void EndCheckpointWork(const absl::StatusOr<std::string>& result);
 
-  // A registered member has been silent for the lease.
-  void DeclareDead(MemberKey member);
+  // A registered member has been silent for the lease; or its heartbeat's connection has broken,
+  // and it has not come again.
+  void DeclareDead(MemberKey member, bool is_broken = false);
+  // Whether the member is a worker of this incarnation, and its place would be held.
+  bool HoldsPlaceOf(MemberKey member, Incarnation incarnation) const;
   // Fails the job when it has waited too long for its members to register.
   void CheckRegistration();
   // The time of that; InfiniteFuture if it never happens.
   absl::Time registration_deadline() const { return registration_.deadline(); }
+  // Goes on without the workers whose places have been held long enough.
+  void GiveUpPlaces();
+  // The time of that; InfiniteFuture if it never happens.
+  absl::Time place_deadline() const { return held_.deadline(); }
   // Does nothing if the job has ended.
   void Fail(absl::string_view reason);
 
@@ -101,9 +109,11 @@ class JobState {
   void TakeSteps(uint32_t worker, const v1::Progress& progress);
   // A worker leaves, as in v1::HeartbeatRequest::is_leaving.
   void Leave(uint32_t worker);
-  // A worker that computes is no member any more: the others go on, or the job fails. `what` says
-  // why in a line, and `reason` in short.
-  void LoseWorker(uint32_t worker, const std::string& what, const std::string& reason);
+  // A worker that computes is no member any more: its place is held, or the others go on, or the
+  // job fails.
+  void LoseWorker(const HeldPlaces::Loss& loss);
+  // The same, without holding its place.
+  void GiveUpWorker(const HeldPlaces::Loss& loss);
   // Fails the job, or notes that it goes on.
   void Take(const MemberLoss& loss);
 
@@ -121,6 +131,7 @@ class JobState {
   JobEvents events_;
   Registration registration_;
   EnteringWorkers entering_;
+  HeldPlaces held_;
   ConsistencyPlan consistency_;
   DeviceKinds devices_;
   OutputPlan output_;

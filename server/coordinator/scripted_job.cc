@@ -31,6 +31,7 @@ v1::JobSpec ScriptedJob::Job() {
   job.mutable_scheduler()->set_slice_bytes(64);
   job.mutable_membership()->set_lease_seconds(10);
   job.mutable_membership()->set_heartbeat_seconds(0.5);
+  job.mutable_membership()->set_replace_seconds(0);
   return job;
 }
 
@@ -67,6 +68,7 @@ absl::StatusOr<uint32_t> ScriptedJob::RegisterWorker(uint64_t incarnation,
   request.set_incarnation(incarnation);
   request.mutable_tables()->Add(tables.begin(), tables.end());
   request.set_own_arrays(own_arrays);
+  request.set_is_replaceable(true);
   std::optional<absl::StatusOr<v1::RegisterReply>> answer;
   CallCoordinator(*coordinator_, request, StoreIn(answer));
   return IdOf(answer.value());

@@ -20,8 +20,9 @@ namespace capstan {
 inline MemberKey Server(uint32_t id) { return {v1::HeartbeatRequest::SERVER, id}; }
 inline MemberKey Worker(uint32_t id) { return {v1::HeartbeatRequest::WORKER, id}; }
 
-// For tests: a coordinator on a fake clock, for a job with 2 servers, 2 workers, leases of 10 s and
-// heartbeats of 0.5 s. The test acts for the members. Not thread-safe.
+// For tests: a coordinator on a fake clock, for a job with 2 servers, 2 replaceable workers, leases
+// of 10 s and heartbeats of 0.5 s. No place is held. The test acts for the members. Not
+// thread-safe.
 class ScriptedJob {
  public:
   // Empty until the coordinator has answered.

@@ -49,6 +49,7 @@ ordered_json WorkersJson(const v1::GetStatusReply& status) {
     json["worker"] = worker.worker();
     json["is_live"] = worker.is_live();
     json["is_entering"] = worker.is_entering();
+    json["holds_place"] = worker.holds_place();
     workers.push_back(std::move(json));
   }
   return workers;

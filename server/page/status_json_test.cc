@@ -26,6 +26,7 @@ v1::GetStatusReply Training() {
   load.set_seconds(1.5);
   for (uint32_t i = 0; i < 2; ++i) view.add_workers()->set_worker(i);
   view.mutable_workers(0)->set_is_live(true);
+  view.mutable_workers(1)->set_holds_place(true);
   v1::Progress& progress = *status.add_progress();
   progress.set_steps_done(7);
   progress.set_queued_transfers(3);
@@ -45,6 +46,8 @@ TEST(StatusJsonTest, HasTheNumbersOfTheStatus) {
   EXPECT_EQ(status["workers"][0]["loss"], 0.25);
   EXPECT_EQ(status["workers"][0]["queued_transfers"], 3);
   EXPECT_EQ(status["workers"][1]["is_live"], false);
+  EXPECT_EQ(status["workers"][0]["holds_place"], false);
+  EXPECT_EQ(status["workers"][1]["holds_place"], true);
   EXPECT_EQ(status["workers"][1]["steps_done"], 0);
   EXPECT_EQ(status["servers"][0]["bytes"], 1500);
   EXPECT_EQ(status["servers"][0]["exchanges"], 90);

@@ -134,7 +134,8 @@ absl::Status ParameterServer::Apply(const v1::GetJobReply& job, ServerId id,
     v1::NextStep& next_step = next_steps.emplace_back();
     next_step.set_worker(worker.worker());
     next_step.set_incarnation(worker.incarnation());
-    next_step.set_step(host_->NextStep(WorkerId(worker.worker())).value());
+    const WorkerId id(worker.worker());
+    next_step.set_step((worker.holds_place() ? host_->OpenStep(id) : host_->NextStep(id)).value());
   }
   {
     MutexLock lock(&mu_);

@@ -93,6 +93,8 @@ absl::StatusOr<ShardHost::Options> ShardHostOptions(const v1::GetJobReply& job, 
   options.update_scale = UpdateScaleOf(spec.consistency());
   options.check_finite = spec.consistency().check_finite();
   options.own_arrays = view.own_arrays();
+  options.keeps_open_step = view.holds_places();
+  options.has_programs = spec.model().type() == v1::ModelSpec::PROGRAM;
   options.reply_state_bytes = spec.codec().reply_state_bytes();
   // A worker's keys count like its bytes on the way.
   options.pulled_key_bytes = spec.transport().max_inflight_bytes() * spec.cluster().num_workers();
@@ -127,9 +129,9 @@ absl::StatusOr<TableSchedules> SchedulesOfView(const v1::JobView& view) {
 std::vector<ShardHost::Worker> LiveWorkers(const v1::JobView& view) {
   std::vector<ShardHost::Worker> workers;
   for (const v1::WorkerInfo& worker : view.workers()) {
-    if (!worker.is_live()) continue;
+    if (!worker.is_live() && !worker.holds_place()) continue;
     workers.push_back({WorkerId(worker.worker()), Incarnation(worker.incarnation()),
-                       Step(worker.first_step()), worker.is_entering()});
+                       Step(worker.first_step()), worker.is_entering(), !worker.is_live()});
   }
   return workers;
 }

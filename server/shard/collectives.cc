@@ -81,6 +81,8 @@ void Collectives::SetWorkers(absl::Span<const ShardWorker> workers, ReleasedRepl
       previous.erase(known);
     }
     place.worker = worker;
+    Step& open_step = open_steps_[worker.worker];
+    if (!worker.is_entering) open_step = std::max(open_step, worker.first_step);
   }
   for (auto& [id, place] : previous) {
     if (place.done == nullptr) continue;
@@ -104,27 +106,32 @@ void Collectives::Exchange(WorkerId worker, Collective&& part,
   Place& place = found->second;
   const Name name = NameOf(part);
   const Name latest = NameOf(place.latest);
-  const auto refuse = [&](absl::Status status) {
+  const auto answer = [&](absl::Status status) {
     released->emplace_back(std::move(done), ErrorReply(std::move(status)));
   };
-  if (!place.is_new && name < latest) {
-    return refuse(absl::FailedPreconditionError(
+  const bool is_over = !place.is_new && name < latest;
+  if (is_over && part.type == CollectiveType::kEndOfStep && CheckPart(worker, part).ok()) {
+    NoteOpenStep(worker, part);
+    return answer(absl::OkStatus());  // An operation of the next step came before.
+  }
+  if (is_over) {
+    return answer(absl::FailedPreconditionError(
         absl::StrCat("collective operations: ", WhichOf(part), " of worker ", worker.value(),
                      " was answered, and the answer is gone")));
   }
   if (!place.is_new && name == latest) {
     if (place.is_open) {
       std::swap(place.done, done);
-      return refuse(absl::UnavailableError("a newer request has taken this one's place"));
+      return answer(absl::UnavailableError("a newer request has taken this one's place"));
     }
     ExchangeReply reply = ErrorReply(place.status);
     reply.values = place.result;
     released->emplace_back(std::move(done), std::move(reply));
     return;
   }
-  if (absl::Status status = CheckPart(worker, part); !status.ok()) return refuse(std::move(status));
+  if (absl::Status status = CheckPart(worker, part); !status.ok()) return answer(std::move(status));
   if (place.is_joined && part.type != CollectiveType::kJoin) {
-    return refuse(absl::InvalidArgumentError(absl::StrCat(
+    return answer(absl::InvalidArgumentError(absl::StrCat(
         "expected no ", Describe(part), " of worker ", worker.value(), " before all have joined")));
   }
   if (place.is_open) {
@@ -144,14 +151,28 @@ void Collectives::Exchange(WorkerId worker, Collective&& part,
   has_joined_ = has_joined_ || place.is_joined;
   place.is_open = true;
   place.done = std::move(done);
+  NoteOpenStep(worker, part);
   place.latest = std::move(part);
   if (place.latest.type == CollectiveType::kEndOfStep) {
     Answer(place, absl::OkStatus(), Payload(), released);
   } else if (is_known) {
     // The worker has taken another one's place, and does its step again.
     Answer(place, absl::OkStatus(), known->second.result, released);
+  } else if (place.is_joined && name < Name(all_joined_, after_joins_) &&
+             place.latest.step == all_joined_) {
+    // So it has, and all had joined.
+    AnswerJoined(place, released);
   }
   Advance(released);
+}
+
+void Collectives::NoteOpenStep(WorkerId worker, const Collective& part) {
+  Step& open_step = open_steps_[worker];
+  if (part.type == CollectiveType::kJoin) {
+    open_step = std::max(open_step, part.step);
+  } else if (part.type == CollectiveType::kEndOfStep && part.step < kLargestStep) {
+    open_step = std::max(open_step, part.step + 1);
+  }
 }
 
 void Collectives::NoteProgress(WorkerId worker, Step next, ReleasedReplies* released) {
@@ -283,7 +304,9 @@ void Collectives::Keep(const Collective& operation, const Payload& result) {
 void Collectives::DropDone() {
   Step open = kLargestStep;
   for (const auto& [worker, place] : places_) open = std::min(open, place.next_step);
-  while (!done_.empty() && done_.begin()->first.first < open) {
+  // Another slice may lack a worker's push of the step before. Whoever takes its place does that
+  // one again.
+  while (!done_.empty() && done_.begin()->first.first < open + -1) {
     const Done& done = done_.begin()->second;
     done_bytes_ -= KeptBytes(done.operation, done.result);
     done_.erase(done_.begin());
@@ -305,28 +328,33 @@ void Collectives::AdvanceJoins(ReleasedReplies* released) {
   });
   for (auto& [worker, place] : places_) {
     if (!place.is_joined || !place.is_open) continue;
-    if (ended != places_.end()) {
+    const Step step = place.latest.step;
+    const bool is_done_elsewhere = absl::c_any_of(places_, [step, id = worker](const auto& entry) {
+      return entry.first != id && entry.second.next_step > step;
+    });
+    if (is_done_elsewhere) {
+      Answer(place, absl::OkStatus(), NumberPayload(-1), released);
+    } else if (ended != places_.end()) {
       Answer(place,
              absl::InvalidArgumentError(absl::StrCat(
                  "worker ", worker.value(), " has joined, but worker ", ended->first.value(),
                  " has done all its steps without a join; call it in all workers")),
              Payload(), released);
-      continue;
     }
-    const Step step = place.latest.step;
-    const bool is_done_elsewhere = absl::c_any_of(places_, [step, id = worker](const auto& entry) {
-      return entry.first != id && entry.second.next_step > step;
-    });
-    if (is_done_elsewhere) Answer(place, absl::OkStatus(), NumberPayload(-1), released);
   }
   if (places_.empty() || !HaveAllJoined()) return;
-  uint64_t next = 0;
-  for (const auto& [worker, place] : places_) next = std::max(next, place.latest.number + 1);
-  for (auto& [worker, place] : places_) {
-    Answer(place, absl::OkStatus(), NumberPayload(static_cast<int64_t>(next)), released);
-    place.is_joined = false;
+  all_joined_ = places_.begin()->second.latest.step;
+  after_joins_ = 0;
+  for (const auto& [worker, place] : places_) {
+    after_joins_ = std::max(after_joins_, place.latest.number + 1);
   }
+  for (auto& [worker, place] : places_) AnswerJoined(place, released);
   has_joined_ = false;
+}
+
+void Collectives::AnswerJoined(Place& place, ReleasedReplies* released) {
+  place.is_joined = false;
+  Answer(place, absl::OkStatus(), NumberPayload(static_cast<int64_t>(after_joins_)), released);
 }
 
 }  // namespace capstan

@@ -20,8 +20,8 @@ namespace capstan {
 // The collective operations of a job's live workers. An operation is done once all workers that
 // have not joined have sent their parts. Values are combined in order of worker, so results have
 // the same bits in all runs. Keeps each worker's latest answer, which may be asked for again, and
-// the results of the open step, for a worker that takes another one's place in it. Not thread-safe:
-// the shard of the job's first slice guards it.
+// the results of the open step and the one before, for a worker that takes another one's place.
+// Not thread-safe: the shard of the job's first slice guards it.
 class Collectives {
  public:
   // The live workers. The parts of the others and of earlier incarnations go. Nobody waits for a
@@ -34,6 +34,13 @@ class Collectives {
   // later part.
   void Exchange(WorkerId worker, Collective&& part, ParameterEndpoint::ReplyCallback done,
                 ReleasedReplies* released);
+
+  // The step that the worker of a program is in, as it has said: by the end of the one before
+  // (kEndOfStep), before its first push, or by a join.
+  Step OpenStep(WorkerId worker) const {
+    const auto found = open_steps_.find(worker);
+    return found == open_steps_.end() ? Step(0) : found->second;
+  }
 
   // The live worker's next push of the job's first slice is that of step `next`.
   void NoteProgress(WorkerId worker, Step next, ReleasedReplies* released);
@@ -70,17 +77,20 @@ class Collectives {
   static bool TakesPart(const Place& place, Step step) {
     return !place.is_joined && step >= place.worker.first_step;
   }
+  void NoteOpenStep(WorkerId worker, const Collective& part);
   static void Answer(Place& place, absl::Status status, Payload result, ReleasedReplies* released);
 
   // Answers what is due.
   void Advance(ReleasedReplies* released);
   void AdvanceJoins(ReleasedReplies* released);
+  // All workers have joined, and this one hears of it.
+  void AnswerJoined(Place& place, ReleasedReplies* released);
   // Whether all workers have joined, before the same step.
   bool HaveAllJoined() const;
   // INVALID_ARGUMENT: one of the workers will never do the operation for which `first` waits.
   absl::Status CheckAgree(WorkerId first) const;
   Payload Combine(const Name& name) const;
-  // Keeps the result until all have pushed the operation's step, if there is room for it.
+  // Keeps the result until all have pushed the step after the operation's, if there is room for it.
   void Keep(const Collective& operation, const Payload& result);
   void DropDone();
 
@@ -90,11 +100,15 @@ class Collectives {
   };
 
   std::map<WorkerId, Place> places_;
-  std::map<Name, Done> done_;  // of open steps
+  std::map<WorkerId, Step> open_steps_;  // by worker, whatever process that was
+  std::map<Name, Done> done_;            // of open steps, and of the step before
   size_t done_bytes_ = 0;
   Step incomplete_{-1};  // the latest step that has results too large for done_
 
   bool has_joined_ = false;  // one of them at least
+  // The latest step before which all had joined, and the number of the operation after that.
+  Step all_joined_{-1};
+  uint64_t after_joins_ = 0;
 };
 
 }  // namespace capstan

@@ -293,7 +293,7 @@ TEST_F(CollectivesTest, NobodyWaitsForAWorkerThatHasGone) {
   EXPECT_TRUE(absl::IsFailedPrecondition(StatusOf(1)));
 }
 
-TEST_F(CollectivesTest, AWorkerThatTakesAnothersPlaceGetsTheResultsOfTheOpenStep) {
+TEST_F(CollectivesTest, AWorkerThatTakesAnothersPlaceGetsTheResultsOfTheOpenStepAndTheOneBefore) {
   SetWorkers(2);
   for (const uint32_t worker : {0, 1}) {
     Progress(worker, 3);
@@ -311,8 +311,16 @@ TEST_F(CollectivesTest, AWorkerThatTakesAnothersPlaceGetsTheResultsOfTheOpenStep
   EXPECT_THAT(ResultOf(1), ElementsAre(3));
   Send(1, Doubles(3, 1, CollectiveType::kSum, {2}));
   EXPECT_THAT(ResultOf(1), ElementsAre(5));
-  // Once the step is over, they are gone.
+  // The step is over here, but another slice may lack worker 1's push of it.
   Progress(1, 4);
+  SetWorkers(1);
+  SetWorkers(2);
+  Progress(1, 4);
+  Send(1, Doubles(3, 0, CollectiveType::kSum, {2}));
+  EXPECT_THAT(ResultOf(1), ElementsAre(3));
+  // Once the next one is over, too, they are gone.
+  Progress(0, 5);
+  Progress(1, 5);
   SetWorkers(1);
   SetWorkers(2);
   Send(1, Doubles(3, 0, CollectiveType::kSum, {2}));

@@ -164,6 +164,11 @@ absl::Status Shard::CheckSenderLocked(const Sender& sender) const {
                      worker.incarnation.value(), ", got ", sender.incarnation.value(),
                      "; another process has taken its place"));
   }
+  if (worker.is_lost) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "worker ", sender.worker.value(),
+        " was declared dead, and its place is held for another process; this one must stop"));
+  }
   if (worker.is_entering) {
     return absl::UnavailableError(absl::StrCat("this server has not heard yet where worker ",
                                                sender.worker.value(), " begins"));
@@ -194,16 +199,18 @@ void Shard::SetLiveWorkers(absl::Span<const Worker> workers) {
 void Shard::ChangeWorkersLocked(const Workers& previous, Slice& slice,
                                 ReleasedReplies* released) const {
   std::vector<WorkerId> added;
+  std::vector<WorkerId> entered;
   for (const auto& [id, worker] : workers_) {
     const auto known = previous.find(id);
     const bool is_known =
         known != previous.end() && known->second.incarnation == worker.incarnation;
     if (!is_known) added.push_back(id);
+    const bool is_entered =
+        is_known && !known->second.is_entering && known->second.first_step == worker.first_step;
+    if (!is_entered && !worker.is_entering) entered.push_back(id);
   }
   if (!added.empty()) slice.AddWorkers(added, released);
-  for (const auto& [id, worker] : workers_) {
-    if (worker.first_step > Step(0)) slice.EnterWorker(id, worker.first_step, released);
-  }
+  for (const WorkerId id : entered) slice.EnterWorker(id, workers_.at(id).first_step, released);
   for (const auto& [id, worker] : previous) {
     if (workers_.count(id) == 0) slice.RemoveWorker(id, released);
   }
@@ -227,6 +234,16 @@ Step Shard::NextStep(WorkerId worker) {
     next = std::max(next, slice.next_step(worker));
   });
   return next;
+}
+
+Step Shard::OpenStep(WorkerId worker) {
+  Step open = kLargestStep;
+  ForEachSlice([worker, &open](const SliceKey&, Slice& slice, ReleasedReplies*) {
+    open = std::min(open, slice.next_step(worker));
+  });
+  MutexLock lock(&mu_);
+  const bool has_operations = has_programs_ && slices_.count(kCollectiveSlice) > 0;
+  return has_operations ? std::min(open, collectives_.OpenStep(worker)) : open;
 }
 
 template <typename Take>

@@ -39,9 +39,14 @@ class Shard {
   using Interruption = std::function<void(Incarnation process, absl::AnyInvocable<void()> go_on)>;
 
   // All replies carry `epoch`. `interruption` is for simulations; null: there is none. `clock`
-  // measures, and outlives the shard; null: nothing is measured.
-  explicit Shard(Epoch epoch, Interruption interruption = nullptr, const Clock* clock = nullptr)
-      : epoch_(epoch), interruption_(std::move(interruption)), clock_(clock) {}
+  // measures, and outlives the shard; null: nothing is measured. `has_programs`: as in
+  // ShardHost::Options.
+  explicit Shard(Epoch epoch, Interruption interruption = nullptr, const Clock* clock = nullptr,
+                 bool has_programs = false)
+      : epoch_(epoch),
+        interruption_(std::move(interruption)),
+        clock_(clock),
+        has_programs_(has_programs) {}
 
   // Only before the first exchange. With `snapshot`, the slice goes on where that one was;
   // RestoreWorkers must follow. RESOURCE_EXHAUSTED.
@@ -63,6 +68,9 @@ class Shard {
   void SetLiveWorkers(absl::Span<const Worker> workers);
   // The largest Slice::next_step of a live worker.
   Step NextStep(WorkerId worker);
+  // The smallest one, or the step in which a program has operations left; kLargestStep without
+  // slices.
+  Step OpenStep(WorkerId worker);
   // The shard at one moment. The caller sets its id.
   ShardSnapshot Snapshot();
   // Takes each slice's snapshot as Slice::CutAt, and then calls `on_cut` with all of them, on any
@@ -114,6 +122,7 @@ class Shard {
   const Epoch epoch_;
   const Interruption interruption_;
   const Clock* const clock_;
+  const bool has_programs_;
   mutable Mutex mu_;
   Workers workers_ ABSL_GUARDED_BY(mu_);  // the live ones
   // Ordered: a change of the membership then answers parked pulls in the same order in every run.

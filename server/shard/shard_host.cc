@@ -57,7 +57,8 @@ ShardHost::~ShardHost() {
 }
 
 absl::Status ShardHost::AddShard(ShardId id, const Source& source) {
-  auto shard = std::make_unique<Shard>(options_.epoch, options_.interruption, options_.clock);
+  auto shard = std::make_unique<Shard>(options_.epoch, options_.interruption, options_.clock,
+                                       options_.has_programs);
   if (source.restored == nullptr || shard_map_.SlicesOf(id).empty()) {
     RETURN_IF_ERROR(InitializeSlices(id, source.initial, *shard));
   } else {
@@ -106,6 +107,7 @@ DenseSlice::Options ShardHost::DenseOptions(SliceKey key) {
   slice.codecs = options_.tables[key.table.value()].codecs;
   slice.pull_draws = PullDraws(key);
   slice.reply_state = &reply_state_;
+  slice.keeps_open_step = options_.keeps_open_step;
   return slice;
 }
 
@@ -129,6 +131,7 @@ absl::StatusOr<std::unique_ptr<Slice>> ShardHost::MakeSparseSlice(SliceKey key) 
   slice.shard_count = options_.shard_count;
   slice.codecs = table.codecs;
   slice.pull_draws = PullDraws(key);
+  slice.keeps_open_step = options_.keeps_open_step;
   slice.key_memory = &pulled_keys_;
   absl::StatusOr<std::unique_ptr<SparseSlice>> made = SparseSlice::Create(std::move(slice));
   if (!made.ok()) return Annotate(made.status(), absl::StrCat("table ", table.name));
@@ -222,6 +225,13 @@ Step ShardHost::NextStep(WorkerId worker) {
   Step next;
   for (const auto& shard : shards_) next = std::max(next, shard->NextStep(worker));
   return next;
+}
+
+Step ShardHost::OpenStep(WorkerId worker) {
+  MutexLock membership_lock(&membership_mu_);
+  Step open = kLargestStep;
+  for (const auto& shard : shards_) open = std::min(open, shard->OpenStep(worker));
+  return open;
 }
 
 void ShardHost::SetSchedules(const TableSchedules& schedules) {

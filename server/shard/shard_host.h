@@ -66,7 +66,12 @@ class ShardHost : public ParameterEndpoint {
     uint32_t shard_count = 0;   // Required
     UpdateScale update_scale = UpdateScale::kStaleness;
     bool check_finite = true;
-    uint32_t own_arrays = 0;  // of each worker's engine; residuals of codecs come in addition
+    uint32_t own_arrays = 0;       // of each worker's engine; residuals of codecs come in addition
+    bool keeps_open_step = false;  // as in DenseSlice::Options
+    // The workers are programs. Those that can be replaced tell the end of each step before the
+    // first push of the next (CollectiveType::kEndOfStep): until then they may have operations left
+    // in it.
+    bool has_programs = false;
     // Bound of the memory for what single workers have, where pulls get differences.
     uint64_t reply_state_bytes = 0;
     // Bound of the memory for keys of pulls, which the pushes of their steps name by a hash.
@@ -98,7 +103,8 @@ class ShardHost : public ParameterEndpoint {
                                                            const Source& source = {});
   ~ShardHost() override;
 
-  // `workers` are all live workers of the job. A new worker enters each slice at the slice's
+  // `workers` are all live workers of the job, and the lost ones whose places are held: these count
+  // as live, but their exchanges are not admitted. A new worker enters each slice at the slice's
   // min_step, or at the worker's first step if this is later. A missing worker is removed. When
   // this returns, exchanges of other incarnations are no longer admitted, and parked ones are
   // answered.
@@ -107,6 +113,11 @@ class ShardHost : public ParameterEndpoint {
   // The first step without an update of this live worker in any slice. For a new worker, the result
   // stays true until its first push: no slice moves past the worker's place in it.
   Step NextStep(WorkerId worker);
+
+  // The first step of which some slice lacks the worker's update; kLargestStep if there is no
+  // slice. From here on a process does the steps of the lost worker whose place it takes: no slice
+  // is more than one step ahead.
+  Step OpenStep(WorkerId worker);
 
   // Replaces each table's schedule and ends the holding back. Old and new schedules may differ only
   // from HoldBack's step on.

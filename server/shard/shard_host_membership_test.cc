@@ -113,5 +113,91 @@ TEST(ShardHostMembershipTest, WhatWaitsOfAProcessIsRefusedWhenAnotherTakesItsPla
   EXPECT_TRUE(absl::IsFailedPrecondition(waits->reply.status)) << waits->reply.status;
 }
 
+// A host of two workers that keeps the open step.
+std::unique_ptr<ShardHost> HostThatHoldsPlaces() {
+  ShardHost::Options options = HostOptions(ConsistencyMode::kBsp);
+  options.keeps_open_step = true;
+  std::unique_ptr<ShardHost> host = ShardHost::Create(std::move(options)).value();
+  host->SetLiveWorkers(Workers({0, 1}));
+  return host;
+}
+
+// Both workers; the place of worker 1 is held.
+std::vector<ShardHost::Worker> WithHeldPlace() {
+  std::vector<ShardHost::Worker> workers = Workers({0, 1});
+  workers.back().is_lost = true;
+  return workers;
+}
+
+// As PushPull, by the process that has taken worker 1's place.
+std::shared_ptr<Result> PushPullOfReplacement(ShardHost& host, int64_t step, float gradient) {
+  ExchangeRequest request = Request(1, Step(step), Step(step + 1), gradient);
+  request.sender.incarnation = Incarnation(2000);
+  return Send(host, std::move(request));
+}
+
+// An empty push to the second slice, which then has the step of the worker.
+std::shared_ptr<Result> PushNothingToSecondSlice(ShardHost& host, int worker, int64_t step) {
+  ExchangeRequest request = Request(worker, Step(step), std::nullopt);
+  request.slice.slice = SliceIndex(1);
+  request.purpose = DenseStep{StepPush{Step(step)}, std::nullopt};
+  return Send(host, std::move(request));
+}
+
+TEST(ShardHostMembershipTest, WhileAPlaceIsHeldTheOthersWaitAndTheLostProcessIsRefused) {
+  auto host = HostThatHoldsPlaces();
+  const auto waits = PushPull(*host, 0, 0, 3);
+  host->SetLiveWorkers(WithHeldPlace());
+  EXPECT_EQ(waits->replies, 0);
+  const auto lost = PushPull(*host, 1, 0, 100);
+  EXPECT_TRUE(absl::IsFailedPrecondition(lost->reply.status)) << lost->reply.status;
+  EXPECT_EQ(
+      lost->reply.status.message(),
+      "worker 1 was declared dead, and its place is held for another process; this one must stop");
+  EXPECT_EQ(waits->replies, 0);
+  host->SetLiveWorkers(WithReplacement({0, 1}, Step(0)));
+  const auto replacement = PushPullOfReplacement(*host, 0, 5);
+  ASSERT_EQ(waits->replies, 1);
+  EXPECT_EQ(waits->first_value(), -4.0f);
+  EXPECT_EQ(replacement->first_value(), -4.0f);
+}
+
+TEST(ShardHostMembershipTest, WhatALostProcessHadPushedStaysAndIsNotTakenAgain) {
+  auto host = HostThatHoldsPlaces();
+  PushPull(*host, 1, 0, 5);
+  PushPull(*host, 0, 0, 3);
+  PushPull(*host, 1, 1, 7);  // waits for worker 0
+  PushNothingToSecondSlice(*host, 0, 0);
+  PushNothingToSecondSlice(*host, 1, 0);
+  EXPECT_EQ(host->OpenStep(WorkerId(1)), Step(1)) << "the second slice lacks it";
+  EXPECT_EQ(host->NextStep(WorkerId(1)), Step(2));
+  host->SetLiveWorkers(WithHeldPlace());
+  const auto next = PushPull(*host, 0, 1, 1);
+  EXPECT_EQ(next->first_value(), -8.0f) << "here the step is complete";
+
+  std::vector<ShardHost::Worker> workers = WithReplacement({0, 1}, Step(0));
+  workers.back().is_entering = true;
+  host->SetLiveWorkers(workers);
+  EXPECT_EQ(host->OpenStep(WorkerId(1)), Step(1));
+  host->SetLiveWorkers(WithReplacement({0, 1}, Step(1)));
+  ExchangeRequest pull = Request(1, std::nullopt, Step(1));
+  pull.sender.incarnation = Incarnation(2000);
+  EXPECT_EQ(Send(*host, pull)->first_value(), -4.0f) << "the values with which the step began";
+  const auto again = PushPullOfReplacement(*host, 1, 7);
+  EXPECT_EQ(again->first_value(), -8.0f);
+  EXPECT_EQ(again->reply.version, 2u);
+  EXPECT_EQ(host->counts().duplicate_pushes, 1);
+  EXPECT_EQ(PushPullOfReplacement(*host, 2, 4)->replies, 0);
+  EXPECT_EQ(PushPull(*host, 0, 2, 2)->first_value(), -11.0f);
+}
+
+TEST(ShardHostMembershipTest, NoSliceLacksAStepOfAServerWithoutSlices) {
+  ShardHost::Options options = HostOptions(ConsistencyMode::kBsp);
+  options.shards.clear();
+  auto host = ShardHost::Create(std::move(options)).value();
+  host->SetLiveWorkers(Workers({0, 1}));
+  EXPECT_EQ(host->OpenStep(WorkerId(1)), kLargestStep);
+}
+
 }  // namespace
 }  // namespace capstan

@@ -18,6 +18,7 @@ constexpr uint64_t kMostOptimizerSteps = uint64_t{1} << 62;
 DenseSlice::DenseSlice(Options options)
     : Slice(std::move(options.slice), options.own_arrays, options.memory.values.size()),
       codecs_(std::move(options.codecs)),
+      keeps_open_step_(options.keeps_open_step),
       state_(std::move(options.memory), options.optimizer),
       encoded_values_(codecs_.pull.get(), options.pull_draws),
       copies_(codecs_.pull.get(), options.pull_draws, options.reply_state) {}
@@ -90,6 +91,25 @@ ExchangeReply DenseSlice::ReplyWithValues(WorkerId worker, const ParkedPull& pul
   reply.values = std::move(encoded->values);
   reply.codec = encoded->codec;
   reply.copy = encoded->copy;
+  return reply;
+}
+
+void DenseSlice::KeepValuesOf(Step step) {
+  if (keeps_open_step_) before_ = {step, state_.Share(), state_.replied(), version()};
+}
+
+std::optional<ExchangeReply> DenseSlice::ReplyWithKept(const ParkedPull& pull) {
+  if (!before_.has_value() || before_->step != pull.step) return std::nullopt;
+  ExchangeReply reply = MakeReply(pull.learning_rate_divisor);
+  reply.version = before_->version;
+  reply.min_step = pull.step;
+  reply.cut = 0;  // The worker has no state of a later step.
+  reply.values = before_->values;
+  if (pull.is_float32 || !codecs_.pull->is_lossy()) return reply;
+  absl::StatusOr<Payload> encoded = encoded_values_.Encode(before_->span, before_->version);
+  if (!encoded.ok()) return ErrorReply(Annotate(encoded.status(), name()));
+  reply.values = *std::move(encoded);
+  reply.codec = codecs_.pull->type();
   return reply;
 }
 

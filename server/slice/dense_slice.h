@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -35,6 +36,9 @@ class DenseSlice : public Slice {
     TableCodecs codecs;       // Required: of pushes and pulls
     DrawKey pull_draws;       // of encoded values; their version takes the place of the step
     ReplyStateBudget* reply_state = nullptr;  // Required for a topk of pulls; outlives the slice
+    // A worker that takes a lost one's place may do the slice's latest step again, though it is
+    // applied. That takes one more copy of the values. No topk of pulls.
+    bool keeps_open_step = false;
   };
 
   // To go on from a snapshot, `memory` is its SliceState::Take.
@@ -48,6 +52,8 @@ class DenseSlice : public Slice {
   void Apply(const CheckedPush& push, uint64_t learning_rate_divisor) override;
   void ApplyMean(Step step, PushesOfStep pushes) override;
   ExchangeReply ReplyWithValues(WorkerId worker, const ParkedPull& pull) override;
+  void KeepValuesOf(Step step) override;
+  std::optional<ExchangeReply> ReplyWithKept(const ParkedPull& pull) override;
   absl::Status SetInitialValues(const Payload& values) override;
   void SetParameters(const Payload& values) override { state_.SetValues(values); }
   ExchangeReply TakeOptimizerState(const OptimizerState& state) override;
@@ -59,8 +65,18 @@ class DenseSlice : public Slice {
   absl::Status LoadOptimizerState(const OptimizerState& state);
   absl::StatusOr<WorkerCopies::Reply> EncodedReply(WorkerId worker, const ParkedPull& pull);
 
+  // The values before the latest step.
+  struct Before {
+    Step step;
+    Payload values;                // which no update changes
+    absl::Span<const float> span;  // the same
+    uint64_t version = 0;
+  };
+
   const TableCodecs codecs_;
+  const bool keeps_open_step_;
   SliceState state_;
+  std::optional<Before> before_;
   EncodedValues encoded_values_;
   WorkerCopies copies_;  // used if codecs_.pull is a topk
 };

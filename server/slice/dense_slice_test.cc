@@ -69,6 +69,8 @@ class DenseSliceTest : public testing::Test {
     options.slice.name = "slice 0 of w";
     options.memory = SliceState::Allocate(kSize, optimizer_.get()).value();
     options.optimizer = optimizer_.get();
+    options.own_arrays = own_arrays_;
+    options.keeps_open_step = keeps_open_step_;
     options.slice.schedule = MakeConsistencySchedule({&period, 1}).value();
     options.slice.non_finite_pushes = &non_finite_pushes_;
     auto slice = std::make_unique<DenseSlice>(std::move(options));
@@ -118,7 +120,24 @@ class DenseSliceTest : public testing::Test {
     return values;
   }
 
+  // All workers do the step.
+  void DoStep(Slice& slice, Step step, const std::vector<float>& gradient) {
+    replies_.clear();
+    for (int worker = 0; worker < kWorkers; ++worker) PushPull(slice, worker, step, gradient);
+  }
+  // Another process does worker 0's step again.
+  static void BeginWith(Slice& slice, Step step) {
+    ReleasedReplies none;
+    slice.EnterWorker(WorkerId(0), step, &none);
+  }
+  // Worker 0's pull.
+  static ExchangeReply Pull(Slice& slice, Step step) {
+    return Ask(slice, DenseStep{std::nullopt, StepPull{step}});
+  }
+
   const std::unique_ptr<Optimizer> optimizer_ = MakeAdam();
+  uint32_t own_arrays_ = 0;
+  bool keeps_open_step_ = false;
   WorkerCounter non_finite_pushes_;
   std::array<uint64_t, kWorkers> pulled_version_ = {};
   std::vector<ExchangeReply> replies_;
@@ -292,6 +311,86 @@ TEST_F(DenseSliceTest, OutsideOfBspAnEmptyPushIsAStepAndNoUpdate) {
   EXPECT_EQ(slice->duplicate_pushes(), 0);
   PushPull(*slice, /*worker=*/0, Step(0), {});
   EXPECT_EQ(slice->duplicate_pushes(), 1) << "it is known as any push";
+}
+
+TEST_F(DenseSliceTest, TheLatestStepCanBeDoneAgainWithTheValuesBeforeItAlsoAnEmptyOne) {
+  keeps_open_step_ = true;
+  const std::unique_ptr<Slice> slice = MakeSlice(ConsistencyMode::kBsp);
+  Random random(/*seed=*/99);
+  std::vector<float> before(kSize);
+  uint64_t version = 0;
+  for (Step step(0); step < Step(4); step = step + 1) {
+    const bool is_empty = step == Step(2);
+    DoStep(*slice, step, is_empty ? std::vector<float>() : NormalVector(random));
+    BeginWith(*slice, step);
+    const ExchangeReply again = Pull(*slice, step);
+    EXPECT_EQ(ValuesOf(again), before) << "step " << step.value();
+    EXPECT_EQ(again.version, version);
+    EXPECT_EQ(again.min_step, step);
+    EXPECT_EQ(again.codec, CodecType::kFloat32);
+    EXPECT_EQ(again.learning_rate_divisor, 0u);
+    const ExchangeReply next = Pull(*slice, step + 1);
+    EXPECT_EQ(ValuesOf(next) == before, is_empty);
+    EXPECT_EQ(next.version, is_empty ? version : version + 1);
+    EXPECT_EQ(next.min_step, step + 1);
+    before = ValuesOf(next);
+    version = next.version;
+  }
+  BeginWith(*slice, Step(2));
+  const absl::Status gone = Pull(*slice, Step(2)).status;
+  EXPECT_TRUE(absl::IsFailedPrecondition(gone)) << gone;
+}
+
+// Its worker has newer values by then, in one process or over UCX at the same place in memory.
+TEST_F(DenseSliceTest, ALateDuplicateOfAPullGetsNoValues) {
+  keeps_open_step_ = true;
+  const std::unique_ptr<Slice> slice = MakeSlice(ConsistencyMode::kBsp);
+  const std::vector<float> gradient(kSize, 1.0f);
+  DoStep(*slice, Step(0), gradient);
+  DoStep(*slice, Step(1), gradient);
+  const absl::Status of_living = Pull(*slice, Step(1)).status;
+  EXPECT_TRUE(absl::IsFailedPrecondition(of_living)) << of_living;
+  BeginWith(*slice, Step(1));
+  EXPECT_TRUE(Pull(*slice, Step(1)).status.ok());
+  EXPECT_TRUE(Pull(*slice, Step(1)).status.ok()) << "its reply may have been lost";
+  PushPull(*slice, /*worker=*/0, Step(1), gradient);
+  EXPECT_EQ(slice->duplicate_pushes(), 1);
+  const absl::Status after_it = Pull(*slice, Step(1)).status;
+  EXPECT_TRUE(absl::IsFailedPrecondition(after_it)) << after_it;
+}
+
+TEST_F(DenseSliceTest, ASliceThatDoesNotKeepItHasNoValuesOfAStepThatIsApplied) {
+  const std::unique_ptr<Slice> slice = MakeSlice(ConsistencyMode::kBsp);
+  DoStep(*slice, Step(0), std::vector<float>(kSize, 1.0f));
+  BeginWith(*slice, Step(0));
+  const absl::Status gone = Pull(*slice, Step(0)).status;
+  EXPECT_TRUE(absl::IsFailedPrecondition(gone)) << gone;
+}
+
+// Its process has no state of the cut before it has done the step.
+TEST_F(DenseSliceTest, AWorkerThatDoesAStepAgainIsNotAskedForItsStateAfterIt) {
+  keeps_open_step_ = true;
+  own_arrays_ = 1;
+  const std::unique_ptr<Slice> slice = MakeSlice(ConsistencyMode::kBsp);
+  ReleasedReplies none;
+  slice->CutAt(Step(1), &none);
+  DoStep(*slice, Step(0), std::vector<float>(kSize, 1.0f));
+  EXPECT_EQ(Pull(*slice, Step(1)).cut, 1u);
+  BeginWith(*slice, Step(0));
+  EXPECT_EQ(Pull(*slice, Step(0)).cut, 0u);
+}
+
+TEST_F(DenseSliceTest, TheValuesBeforeTheLatestStepTakeOneMoreCopy) {
+  for (const bool keeps : {false, true}) {
+    keeps_open_step_ = keeps;
+    pulled_version_ = {};
+    const std::unique_ptr<Slice> slice = MakeSlice(ConsistencyMode::kBsp);
+    for (Step step(0); step < Step(3); step = step + 1) {
+      DoStep(*slice, step, std::vector<float>(kSize, 1.0f));
+      EXPECT_EQ(slice->memory().parameters, (keeps ? 2 : 1) * kSize * sizeof(float));
+    }
+    EXPECT_EQ(slice->version(), 3u);
+  }
 }
 
 // The optimizer's state of one slice, loaded into another, which counts its own updates from 0.

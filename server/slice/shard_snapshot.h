@@ -63,12 +63,13 @@ struct SliceSnapshot {
   std::vector<WorkerId> without_own;
 };
 
-// A live worker of the job, as a shard knows it.
+// A live worker of the job, or a lost one whose place is held, as a shard knows it.
 struct ShardWorker {
   WorkerId worker;
   Incarnation incarnation;
   Step first_step = Step(0);  // of its first push
   bool is_entering = false;   // its first step is not known yet
+  bool is_lost = false;       // its place is held for another process
 };
 
 // A shard at one moment. Copies share the memory of its values.

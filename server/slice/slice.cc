@@ -50,6 +50,7 @@ void Slice::AddWorkers(absl::Span<const WorkerId> workers, ReleasedReplies* rele
   for (const WorkerId worker : workers) {
     parked_.Refuse(worker, released);
     own_.AddWorker(worker);
+    first_steps_.erase(worker);
     Forget(worker);
   }
   const Step before = steps_.min_step();
@@ -60,12 +61,14 @@ void Slice::AddWorkers(absl::Span<const WorkerId> workers, ReleasedReplies* rele
 void Slice::EnterWorker(WorkerId worker, Step first_step, ReleasedReplies* released) {
   const Step before = steps_.min_step();
   steps_.Enter(worker, first_step);
+  first_steps_[worker] = first_step;
   AfterAdvance(before, released);
 }
 
 void Slice::RemoveWorker(WorkerId worker, ReleasedReplies* released) {
   const Step before = steps_.min_step();
   own_.RemoveWorker(worker);
+  first_steps_.erase(worker);
   Forget(worker);
   steps_.Remove(worker);
   // Pulls that wait for the worker's initial values get an error.
@@ -244,8 +247,14 @@ absl::Status Slice::CheckPull(WorkerId worker, const StepPull& pull, const StepP
       "; push the steps before it first"));
 }
 
+bool Slice::BeginsWith(WorkerId worker, Step step) const {
+  const auto found = first_steps_.find(worker);
+  return found != first_steps_.end() && found->second == step;
+}
+
 absl::StatusOr<uint64_t> Slice::Push(WorkerId worker, CheckedPush&& push) {
   const Step step = push.step;
+  if (BeginsWith(worker, step)) first_steps_.erase(worker);
   if (step < steps_.completed(worker)) {
     ++duplicate_pushes_;
     return 0;
@@ -290,6 +299,7 @@ void Slice::ApplyKept() {
 }
 
 void Slice::ApplyWhole(Step step) {
+  KeepValuesOf(step);
   kept_.TakeAll(step, [this, step](PushesOfStep pushes) {
     const auto has_gradient = [](const CheckedPush* push) { return push->gradient.has_value(); };
     // All live workers have done the step. If none has a gradient, nothing changes.
@@ -329,6 +339,14 @@ void Slice::AnswerOrPark(WorkerId worker, ParkedPull pull, ReleasedReplies* rele
     case PullDecision::kWait:
       return parked_.Park(worker, std::move(pull), released);
     case PullDecision::kTooLate:
+      // A late duplicate of a pull gets no values: by now its worker may have newer ones, at the
+      // same place in memory.
+      if (BeginsWith(worker, pull.step)) {
+        if (std::optional<ExchangeReply> kept = ReplyWithKept(pull)) {
+          released->emplace_back(std::move(pull.done), *std::move(kept));
+          return;
+        }
+      }
       released->emplace_back(
           std::move(pull.done),
           ErrorReply(absl::FailedPreconditionError(absl::StrCat(

@@ -76,7 +76,9 @@ class Slice {
   // FAILED_PRECONDITION. Those of one view come at once: otherwise the first would not wait for the
   // others.
   void AddWorkers(absl::Span<const WorkerId> workers, ReleasedReplies* released);
-  // An added worker will push no step before `first_step`.
+  // An added worker's process begins with `first_step`, if it has not pushed a later one. Until it
+  // has pushed that step, its pull of it is answered with the values before the step, if they are
+  // kept.
   void EnterWorker(WorkerId worker, Step first_step, ReleasedReplies* released);
   // The worker left or died. Nothing waits for it any more.
   void RemoveWorker(WorkerId worker, ReleasedReplies* released);
@@ -174,6 +176,14 @@ class Slice {
   virtual void NotePush(WorkerId /*worker*/, Step /*step*/) {}
   // The reply to a pull, with the current values.
   virtual ExchangeReply ReplyWithValues(WorkerId worker, const ParkedPull& pull) = 0;
+  // All live workers have done `step`, a whole one, which is applied next. The values before it may
+  // be kept.
+  virtual void KeepValuesOf(Step /*step*/) {}
+  // The reply to a pull at a step that has been applied, with the values before it. None: they are
+  // gone.
+  virtual std::optional<ExchangeReply> ReplyWithKept(const ParkedPull& /*pull*/) {
+    return std::nullopt;
+  }
   virtual absl::Status SetInitialValues(const Payload& values) = 0;
   // These are the parameters of a table that replies the mean.
   virtual void SetParameters(const Payload& /*values*/) {}
@@ -214,6 +224,8 @@ class Slice {
   void CutIfDue();
   void Cut();
   void ReleaseParked(ReleasedReplies* released);
+  // Whether the worker's process begins with `step` and has not pushed it yet.
+  bool BeginsWith(WorkerId worker, Step step) const;
   bool IsHeldBack(Step step) const { return held_from_.has_value() && step >= *held_from_; }
   void AnswerOrPark(WorkerId worker, ParkedPull pull, ReleasedReplies* released);
 
@@ -232,6 +244,7 @@ class Slice {
   std::optional<Step> cut_step_;        // CutAt's step, until the cut
   std::unique_ptr<SliceSnapshot> cut_;  // null: none, or taken
   StepVector steps_;
+  std::map<WorkerId, Step> first_steps_;  // of entered workers, until the push
   PushLog kept_;
   ParkedPulls parked_;
   OwnStates own_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -75,6 +76,7 @@ class SliceCodecTest : public testing::TestWithParam<std::string> {
     options.codecs.is_auto_push = is_auto_;
     options.codecs.pull = MakeCodec(pull).value();
     options.reply_state = &reply_state_;
+    options.keeps_open_step = keeps_open_step_;
     return std::make_unique<DenseSlice>(std::move(options));
   }
 
@@ -155,6 +157,7 @@ class SliceCodecTest : public testing::TestWithParam<std::string> {
 
   const std::shared_ptr<const Codec> codec_;
   bool is_auto_ = false;
+  bool keeps_open_step_ = false;
   const std::unique_ptr<Optimizer> optimizer_ = MakeSgd();
   WorkerCounter non_finite_pushes_;
   ReplyStateBudget reply_state_{/*bytes=*/1 << 20};
@@ -288,6 +291,42 @@ TEST_P(SliceCodecTest, ValuesAlreadySentStayAsTheyAreWhileTheNextVersionIsEncode
   EXPECT_EQ(before, std::vector<uint8_t>(sent.piece().begin(), sent.piece().end()));
   const Payload& next = replies_.at(1).values;
   EXPECT_NE(before, std::vector<uint8_t>(next.piece().begin(), next.piece().end()));
+}
+
+TEST_P(SliceCodecTest, AStepIsDoneAgainWithTheBytesThatItsWorkerHadGot) {
+  keeps_open_step_ = true;
+  const std::unique_ptr<Slice> slice = MakeSliceWithWorkers(ConsistencyMode::kBsp, "int8");
+  const auto ask = [&](Step pull, std::optional<Step> push) {
+    replies_.clear();
+    for (int worker = 0; worker < kWorkers; ++worker) {
+      ExchangeRequest request = Request(worker);
+      DenseStep& step = DenseStepOf(request);
+      push.has_value() ? void(step.push->step = *push) : step.push.reset();
+      step.pull->step = pull;
+      Send(*slice, std::move(request));
+    }
+    const Payload& values = replies_.at(0).values;
+    return std::vector<uint8_t>(values.piece().begin(), values.piece().end());
+  };
+  const std::vector<uint8_t> first = ask(/*pull=*/Step(1), /*push=*/Step(0));
+  const std::vector<uint8_t> second = ask(/*pull=*/Step(2), /*push=*/Step(1));
+  EXPECT_NE(first, second);
+  ReleasedReplies none;
+  for (int worker = 0; worker < kWorkers; ++worker) {
+    slice->EnterWorker(WorkerId(worker), Step(1), &none);
+  }
+  for (int time = 0; time < 2; ++time) {
+    EXPECT_EQ(ask(Step(1), std::nullopt), first);
+    EXPECT_EQ(replies_[0].codec, CodecType::kInt8);
+    EXPECT_EQ(replies_[0].version, 1u);
+    EXPECT_EQ(ask(Step(2), std::nullopt), second);
+  }
+  ExchangeRequest exact = Request(0);
+  DenseStepOf(exact).push.reset();
+  DenseStepOf(exact).pull->is_float32 = true;
+  Send(*slice, std::move(exact));
+  EXPECT_EQ(replies_.back().codec, CodecType::kFloat32);
+  EXPECT_EQ(Floats(replies_.back().values), ValuesAfterMean());
 }
 
 TEST_P(SliceCodecTest, UnderBspOneDifferenceServesAllWorkers) {

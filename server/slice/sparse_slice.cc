@@ -75,6 +75,7 @@ class MeanOfRows {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<SparseSlice>> SparseSlice::Create(Options options) {
+  options.rows.keeps_before = options.keeps_open_step;
   ASSIGN_OR_RETURN(std::unique_ptr<SparseRows> rows,
                    SparseRows::Create(options.rows, options.optimizer));
   return std::unique_ptr<SparseSlice>(new SparseSlice(std::move(options), std::move(rows)));
@@ -88,6 +89,7 @@ SparseSlice::SparseSlice(Options options, std::unique_ptr<SparseRows> rows)
       codecs_(std::move(options.codecs)),
       pull_draws_(options.pull_draws),
       key_memory_(*options.key_memory),
+      keeps_open_step_(options.keeps_open_step),
       rows_(std::move(rows)) {}
 
 SparseSlice::~SparseSlice() {
@@ -233,17 +235,38 @@ void SparseSlice::ApplyMean(Step step, PushesOfStep pushes) {
 }
 
 ExchangeReply SparseSlice::ReplyWithValues(WorkerId /*worker*/, const ParkedPull& pull) {
+  return WithRows(MakeReply(pull.learning_rate_divisor), pull,
+                  [&](absl::Span<float> values) { rows_->Pull(*pull.keys, pull.step, values); });
+}
+
+void SparseSlice::KeepValuesOf(Step step) {
+  if (!keeps_open_step_) return;
+  before_step_ = step;
+  before_version_ = version_;
+  rows_->ForgetBefore();
+}
+
+std::optional<ExchangeReply> SparseSlice::ReplyWithKept(const ParkedPull& pull) {
+  if (before_step_ != pull.step) return std::nullopt;
   ExchangeReply reply = MakeReply(pull.learning_rate_divisor);
+  reply.version = before_version_;
+  reply.min_step = pull.step;
+  return WithRows(std::move(reply), pull,
+                  [&](absl::Span<float> values) { rows_->PullBefore(*pull.keys, values); });
+}
+
+ExchangeReply SparseSlice::WithRows(ExchangeReply reply, const ParkedPull& pull,
+                                    absl::FunctionRef<void(absl::Span<float> values)> read) const {
   const size_t size = pull.keys->size() * dim();
   if (size == 0) return reply;
   const EncodedMemory memory(size * sizeof(float));
   const absl::Span<float> values(reinterpret_cast<float*>(memory.bytes().data()), size);
-  rows_->Pull(*pull.keys, pull.step, values);
+  read(values);
   if (pull.is_float32 || !codecs_.pull->is_lossy()) {
     reply.values = memory.payload();
     return reply;
   }
-  absl::StatusOr<Payload> encoded = EncodeValues(*codecs_.pull, pull_draws_, values, version_);
+  absl::StatusOr<Payload> encoded = EncodeValues(*codecs_.pull, pull_draws_, values, reply.version);
   if (!encoded.ok()) return ErrorReply(Annotate(encoded.status(), name()));
   reply.values = *std::move(encoded);
   reply.codec = codecs_.pull->type();

@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
@@ -41,6 +43,8 @@ class SparseSlice : public Slice {
     uint32_t shard_count = 1;
     TableCodecs codecs;  // Required: of pushes and pulls, no topk
     DrawKey pull_draws;  // of encoded values; their version takes the place of the step
+    // The rows with which the latest step began are kept for whoever does it again. Only under BSP.
+    bool keeps_open_step = false;
     // Memory for keys, which are kept from a pull until the push of its step. Required; outlives
     // the slice.
     ReplyStateBudget* key_memory = nullptr;
@@ -71,6 +75,8 @@ class SparseSlice : public Slice {
   void ApplyMean(Step step, PushesOfStep pushes) override;
   void NotePush(WorkerId worker, Step step) override { DropPulled(worker, step); }
   ExchangeReply ReplyWithValues(WorkerId worker, const ParkedPull& pull) override;
+  void KeepValuesOf(Step step) override;
+  std::optional<ExchangeReply> ReplyWithKept(const ParkedPull& pull) override;
   absl::Status SetInitialValues(const Payload& values) override;
   ExchangeReply TakeOptimizerState(const OptimizerState& /*state*/) override {
     return ReadOptimizerState(/*array=*/0);
@@ -81,6 +87,9 @@ class SparseSlice : public Slice {
   absl::Status Load(const SliceSnapshot& snapshot) override;
 
   size_t dim() const { return optimizer_.dim(); }
+  // Completes the reply to a pull, whose version is that of the rows. `read` gives the rows.
+  ExchangeReply WithRows(ExchangeReply reply, const ParkedPull& pull,
+                         absl::FunctionRef<void(absl::Span<float> values)> read) const;
   absl::Status ReadGradient(WorkerId worker, RowStep& step, CheckedPush* read);
   // Decodes the list, or finds it among those that the worker has pulled. INVALID_ARGUMENT;
   // NOT_FOUND.
@@ -105,8 +114,12 @@ class SparseSlice : public Slice {
   const DrawKey pull_draws_;
   ReplyStateBudget& key_memory_;
 
+  const bool keeps_open_step_;
+
   uint64_t version_ = 0;
   std::unique_ptr<SparseRows> rows_;
+  std::optional<Step> before_step_;  // rows_ has those before it
+  uint64_t before_version_ = 0;
   std::map<WorkerId, std::vector<PulledKeys>> pulled_;  // the latest one last
 };
 

@@ -96,7 +96,10 @@ class SparseSliceTest : public testing::Test {
     options.optimizer = optimizer_.get();
     options.shard = shard;
     options.shard_count = shard_count;
-    options.codecs.push = options.codecs.pull = MakeCodec(codec).value();
+    options.codecs.push = MakeCodec(codec).value();
+    options.codecs.pull = MakeCodec(pull_codec_.empty() ? codec : pull_codec_).value();
+    options.keeps_open_step = keeps_open_step_;
+    options.rows.max_idle_steps = max_idle_steps_;
     options.key_memory = &key_memory_;
     std::unique_ptr<SparseSlice> slice = SparseSlice::Create(std::move(options)).value();
     for (int worker = 0; worker < kWorkers; ++worker) AddWorker(*slice, worker);
@@ -139,6 +142,9 @@ class SparseSliceTest : public testing::Test {
 
   WorkerCounter non_finite_pushes_;
   ReplyStateBudget key_memory_{1 << 20};
+  bool keeps_open_step_ = false;
+  std::string pull_codec_;  // empty: that of pushes
+  std::optional<int64_t> max_idle_steps_;
   std::unique_ptr<RowOptimizer> optimizer_ = RowOptimizer::Create({}, kDim).value();
   std::map<uint32_t, ExchangeReply> replies_;
 };
@@ -239,6 +245,64 @@ TEST_F(SparseSliceTest, AStepWithoutGradientsChangesNothing) {
   EXPECT_TRUE(reply.status.ok()) << reply.status;
   EXPECT_EQ(reply.version, 0);
   EXPECT_EQ(reply.min_step, Step(1));
+}
+
+// All workers push the rows; worker 0 pulls the keys at the next step, and gets the reply.
+ExchangeReply DoStep(SparseSlice& slice, const Rows& rows, int64_t step) {
+  ExchangeReply of_worker_0;
+  for (int worker = 0; worker < kWorkers; ++worker) {
+    ReleasedReplies released;
+    slice.Exchange(
+        RequestOf(worker, rows, Step(step), Step(step + 1)),
+        [&, worker](ExchangeReply reply) {
+          if (worker == 0) of_worker_0 = std::move(reply);
+        },
+        &released);
+    for (auto& [done, reply] : released) done(std::move(reply));
+  }
+  return of_worker_0;
+}
+
+std::vector<uint8_t> BytesOf(const ExchangeReply& reply) {
+  std::vector<uint8_t> bytes(reply.values.size_bytes());
+  const Payload piece = reply.values.InOnePiece();
+  std::copy(piece.piece().begin(), piece.piece().end(), bytes.begin());
+  return bytes;
+}
+
+TEST_F(SparseSliceTest, TheLatestStepCanBeDoneAgainWithTheRowsBeforeItAlsoAnEmptyOne) {
+  keeps_open_step_ = true;
+  max_idle_steps_ = 2;
+  const Keys keys = KeysOfShard(40);
+  constexpr uint64_t kSeed = 5;
+  for (const char* codec : {"float32", "int8"}) {
+    pull_codec_ = codec;
+    Random random(kSeed);
+    const auto slice = MakeSlice(ConsistencyMode::kBsp);
+    ExchangeReply before = ExchangeNow(*slice, RequestOf(0, {{}, {}, keys}, std::nullopt, Step(0)));
+    for (int64_t step = 0; step < 8; ++step) {
+      Rows rows = step == 5 ? Rows() : RandomRows(keys, random);
+      rows.pulled = keys;
+      const ExchangeReply next = DoStep(*slice, rows, step);
+      ASSERT_TRUE(next.status.ok()) << next.status;
+      ReleasedReplies none;
+      slice->EnterWorker(WorkerId(1), Step(step), &none);
+      for (const Keys& pulled : {keys, Keys()}) {
+        const ExchangeReply again =
+            ExchangeNow(*slice, RequestOf(1, {{}, {}, pulled}, std::nullopt, Step(step)));
+        ASSERT_TRUE(again.status.ok()) << again.status;
+        EXPECT_EQ(again.version, before.version);
+        EXPECT_EQ(again.min_step, Step(step));
+        const auto expected = pulled.empty() ? std::vector<uint8_t>() : BytesOf(before);
+        EXPECT_EQ(BytesOf(again), expected) << codec << ", step " << step << ", seed " << kSeed;
+      }
+      EXPECT_EQ(BytesOf(next) == BytesOf(before), step == 5);
+      before = next;
+    }
+    const ExchangeReply late =
+        ExchangeNow(*slice, RequestOf(0, {{}, {}, keys}, std::nullopt, Step(7)));
+    EXPECT_TRUE(absl::IsFailedPrecondition(late.status)) << "the worker has newer rows";
+  }
 }
 
 TEST_F(SparseSliceTest, APushNamesTheKeysOfItsPull) {

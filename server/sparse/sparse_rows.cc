@@ -13,7 +13,6 @@
 #include "common/base/status_macros.h"
 #include "server/sparse/initial_row.h"
 #include "server/sparse/prefetch_row.h"
-#include "server/sparse/row_order.h"
 
 namespace capstan {
 namespace {
@@ -65,7 +64,10 @@ SparseRows::SparseRows(const Options& options, const RowOptimizer* optimizer)
 }
 
 size_t SparseRows::bytes() const {
-  return table_.bytes() + ages_.bytes() + (sketch_ ? sketch_->counters().size() : 0);
+  const size_t row_bytes = dim() * sizeof(float);
+  const size_t before = before_.keys.size() * (sizeof(uint64_t) + 1 + row_bytes) +
+                        before_.evicted.size() * (sizeof(uint64_t) + row_bytes);
+  return table_.bytes() + ages_.bytes() + (sketch_ ? sketch_->counters().size() : 0) + before;
 }
 
 uint32_t SparseRows::LastTouch(const float* row) const {
@@ -97,7 +99,7 @@ void SparseRows::Pull(absl::Span<const uint64_t> keys, Step step, absl::Span<flo
   }
 }
 
-void SparseRows::PullPart(absl::Span<const uint64_t> keys, uint32_t step,
+void SparseRows::PullPart(absl::Span<const uint64_t> keys, std::optional<uint32_t> touch,
                           absl::Span<float> values) const {
   const RowOrder order(keys);
   std::array<float*, kPart> rows;
@@ -106,27 +108,77 @@ void SparseRows::PullPart(absl::Span<const uint64_t> keys, uint32_t step,
     if (i + kRowsAhead < keys.size()) PrefetchRow(rows[i + kRowsAhead], dim());
     const absl::Span<float> result = values.subspan(order.IndexOf(i) * dim(), dim());
     if (rows[i] == nullptr) {
-      InitializeRow(options_.seed, options_.table, options_.initial_stddev, order.keys()[i],
-                    result);
+      InitialValues(order.keys()[i], result);
     } else {
       std::copy_n(rows[i], dim(), result.data());
-      Touch(rows[i], step);
+      if (touch.has_value()) Touch(rows[i], *touch);
     }
   }
+}
+
+void SparseRows::InitialValues(uint64_t key, absl::Span<float> values) const {
+  InitializeRow(options_.seed, options_.table, options_.initial_stddev, key, values);
+}
+
+void SparseRows::PullBefore(absl::Span<const uint64_t> keys, absl::Span<float> values) const {
+  CHECK_EQ(values.size(), keys.size() * dim());
+  for (size_t begin = 0; begin < keys.size(); begin += kPart) {
+    const absl::Span<const uint64_t> part = keys.subspan(begin, kPart);
+    PullPart(part, /*touch=*/std::nullopt, values.subspan(begin * dim(), part.size() * dim()));
+  }
+  for (size_t i = 0; i < keys.size(); ++i) FindBefore(keys[i], values.subspan(i * dim(), dim()));
+}
+
+bool SparseRows::FindBefore(uint64_t key, absl::Span<float> values) const {
+  const auto found = std::lower_bound(before_.keys.begin(), before_.keys.end(), key);
+  if (found != before_.keys.end() && *found == key) {
+    const auto index = static_cast<size_t>(found - before_.keys.begin());
+    if (before_.had_row[index] == 0) {
+      InitialValues(key, values);
+    } else {
+      std::copy_n(&before_.values[index * dim()], dim(), values.data());
+    }
+    return true;
+  }
+  const auto evicted = before_.evicted.find(key);
+  if (evicted == before_.evicted.end()) return false;
+  std::copy_n(evicted->second.data(), dim(), values.data());
+  return true;
+}
+
+void SparseRows::KeepRows(const RowOrder& order, absl::Span<float* const> rows, size_t begin) {
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (i + kRowsAhead < rows.size()) PrefetchRow(rows[i + kRowsAhead], dim());
+    const size_t index = begin + order.IndexOf(i);
+    before_.had_row[index] = rows[i] != nullptr ? 1 : 0;
+    if (rows[i] != nullptr) std::copy_n(rows[i], dim(), &before_.values[index * dim()]);
+  }
+}
+
+void SparseRows::KeepEvicted(uint64_t key) {
+  if (std::binary_search(before_.keys.begin(), before_.keys.end(), key)) return;
+  Read(key, absl::MakeSpan(before_.evicted.try_emplace(key, dim()).first->second));
 }
 
 void SparseRows::Push(absl::Span<const uint64_t> keys, absl::Span<const float> gradients, Step step,
                       double rate_factor) {
   CHECK_EQ(gradients.size(), keys.size() * dim());
   const uint32_t touch = Begin(step);
+  if (options_.keeps_before) {
+    before_.keys.assign(keys.begin(), keys.end());
+    before_.had_row.resize(keys.size());
+    before_.values.resize(keys.size() * dim());
+    before_.evicted.clear();
+  }
   for (size_t begin = 0; begin < keys.size(); begin += kPart) {
-    PushPart(keys.subspan(begin, kPart), gradients.data() + begin * dim(), touch, rate_factor);
+    PushPart(keys, begin, gradients.data() + begin * dim(), touch, rate_factor);
   }
   if (KeepsAges()) Evict(keys.size());
 }
 
-void SparseRows::PushPart(absl::Span<const uint64_t> keys, const float* gradients, uint32_t step,
-                          double rate_factor) {
+void SparseRows::PushPart(absl::Span<const uint64_t> all_keys, size_t begin, const float* gradients,
+                          uint32_t step, double rate_factor) {
+  const absl::Span<const uint64_t> keys = all_keys.subspan(begin, kPart);
   const RowOrder order(keys);
   std::array<float*, kPart> row_memory;
   std::array<const float*, kPart> gradient_memory;
@@ -134,6 +186,7 @@ void SparseRows::PushPart(absl::Span<const uint64_t> keys, const float* gradient
   const absl::Span<const float*> ordered = absl::MakeSpan(gradient_memory).first(keys.size());
   for (size_t i = 0; i < keys.size(); ++i) ordered[i] = gradients + order.IndexOf(i) * dim();
   table_.Find(order.keys(), rows);
+  if (options_.keeps_before) KeepRows(order, rows, begin);
   if (std::find(rows.begin(), rows.end(), nullptr) != rows.end()) {
     AdmitKeys(order.keys(), step, rows);
   }
@@ -189,6 +242,7 @@ bool SparseRows::EvictOldest(uint64_t limit) {
   };
   uint64_t key;
   if (!ages_.TakeOldest(limit, last_touch_of, &key)) return false;
+  if (options_.keeps_before) KeepEvicted(key);
   table_.Erase({&key, 1});
   return true;
 }

@@ -7,12 +7,14 @@
 #include <optional>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/base/ids.h"
 #include "server/sparse/row_ages.h"
 #include "server/sparse/row_optimizer.h"
+#include "server/sparse/row_order.h"
 #include "server/sparse/row_table.h"
 #include "server/sparse/touch_sketch.h"
 
@@ -48,13 +50,15 @@ class SparseRows {
     // Most rows. If there are more, the row that was idle longest goes; of several, the one with
     // the smallest key. None: any number.
     std::optional<size_t> max_rows;
+    // The values that rows had before the last Push are kept, for PullBefore.
+    bool keeps_before = false;
   };
 
   // `optimizer` outlives this. INVALID_ARGUMENT: an option is out of range.
   static absl::StatusOr<std::unique_ptr<SparseRows>> Create(const Options& options,
                                                             const RowOptimizer* optimizer);
 
-  // For both of these: step >= 0. Steps from 2^32 - 1 on count as one step. A key may be there
+  // For Pull and Push: step >= 0. Steps from 2^32 - 1 on count as one step. A key may be there
   // twice; then the calls for its elements follow one another. The caller has checked sizes.
 
   // Sets values[i * dim ...] to the values of keys[i]. A key without row has the initial values,
@@ -63,9 +67,15 @@ class SparseRows {
 
   // Applies gradients[i * dim ...] to the row of keys[i]. `rate_factor` is as in RowOptimizer.
   // Rows over `max_rows` go at the end of the call. Rows over `max_idle_steps` go at the end of
-  // this and later calls, at most 64 and 4 for each key, so that no call takes long.
+  // this and later calls, at most 64 and 4 for each key, so that no call takes long. With
+  // `keeps_before` the keys ascend.
   void Push(absl::Span<const uint64_t> keys, absl::Span<const float> gradients, Step step,
             double rate_factor = 1);
+
+  // As Pull before the last Push, or as now if ForgetBefore was called later. Counts as no touch.
+  // Requires `keeps_before`.
+  void PullBefore(absl::Span<const uint64_t> keys, absl::Span<float> values) const;
+  void ForgetBefore() { before_ = {}; }
 
   // Sets `values` to those of the key, and is true if it has a row. Does not count as a touch.
   bool Read(uint64_t key, absl::Span<float> values) const;
@@ -81,6 +91,14 @@ class SparseRows {
   absl::Status Restore(const SparseRowsSnapshot& snapshot);
 
  private:
+  // What the last Push has changed, as it was before. Other rows are as before.
+  struct Before {
+    std::vector<uint64_t> keys;    // of the call, ascending
+    std::vector<uint8_t> had_row;  // of each key
+    std::vector<float> values;     // of each key; those that had no row have arbitrary ones
+    absl::flat_hash_map<uint64_t, std::vector<float>> evicted;  // other keys
+  };
+
   SparseRows(const Options& options, const RowOptimizer* optimizer);
 
   size_t dim() const { return optimizer_.dim(); }
@@ -92,10 +110,19 @@ class SparseRows {
   void Touch(float* row, uint32_t step) const;
 
   uint32_t Begin(Step step);
-  // Both take at most RowOrder::kMostKeys keys.
-  void PullPart(absl::Span<const uint64_t> keys, uint32_t step, absl::Span<float> values) const;
-  void PushPart(absl::Span<const uint64_t> keys, const float* gradients, uint32_t step,
-                double rate_factor);
+  // Takes at most RowOrder::kMostKeys keys.
+  // No `touch`: the pull does not count as one.
+  void PullPart(absl::Span<const uint64_t> keys, std::optional<uint32_t> touch,
+                absl::Span<float> values) const;
+  // Takes as many keys at most, from the one at `begin` on. `gradients` begin with its own.
+  void PushPart(absl::Span<const uint64_t> all_keys, size_t begin, const float* gradients,
+                uint32_t step, double rate_factor);
+  // Keeps the rows of a part of before_.keys, from the one at `begin` on.
+  void KeepRows(const RowOrder& order, absl::Span<float* const> rows, size_t begin);
+  void KeepEvicted(uint64_t key);
+  // Whether the last Push has changed the key's row. Sets `values` to those before it.
+  bool FindBefore(uint64_t key, absl::Span<float> values) const;
+  void InitialValues(uint64_t key, absl::Span<float> values) const;
   // Inserts the admitted keys. Sets `rows` of the others to null.
   void AdmitKeys(absl::Span<const uint64_t> keys, uint32_t step, absl::Span<float*> rows);
   void InsertNew(absl::Span<const uint64_t> keys, uint32_t step);
@@ -109,6 +136,7 @@ class SparseRows {
   RowTable table_;
   std::optional<TouchSketch> sketch_;
   RowAges ages_;
+  Before before_;
   uint32_t last_step_ = 0;
 };
 

@@ -182,13 +182,20 @@ class Reference {
 
   std::vector<float> Pull(const std::vector<uint64_t>& keys, int64_t step) {
     last_step_ = std::max(last_step_, step);
+    for (const uint64_t key : keys) {
+      const auto row = rows_.find(key);
+      if (row != rows_.end()) row->second.last_touch = std::max(row->second.last_touch, step);
+    }
+    return Values(keys);
+  }
+
+  std::vector<float> Values(const std::vector<uint64_t>& keys) const {
     std::vector<float> values;
     for (const uint64_t key : keys) {
       const auto row = rows_.find(key);
       const std::vector<float> zeros(kDim);
       const std::vector<float>& found = row == rows_.end() ? zeros : row->second.values;
       values.insert(values.end(), found.begin(), found.end());
-      if (row != rows_.end()) row->second.last_touch = std::max(row->second.last_touch, step);
     }
     return values;
   }
@@ -274,6 +281,66 @@ void ExpectSame(const SparseRowsSnapshot& a, const SparseRowsSnapshot& b) {
   EXPECT_EQ(a.state, b.state);
   EXPECT_EQ(a.last_touch, b.last_touch);
   EXPECT_EQ(a.sketch, b.sketch);
+}
+
+std::vector<float> PullBefore(const Rows& rows, const std::vector<uint64_t>& keys) {
+  std::vector<float> values(keys.size() * kDim, -77);
+  rows.rows->PullBefore(keys, absl::MakeSpan(values));
+  return values;
+}
+
+TEST(SparseRowsTest, RowsBeforeTheLastPushAreKeptAlsoThoseThatItMadeOrEvicted) {
+  constexpr uint64_t kSeed = 4;
+  Options options = AllLimits();
+  options.keeps_before = true;
+  Rows rows(options);
+  Reference reference(AllLimits());
+  Calls calls(kSeed);
+  std::vector<uint64_t> all;
+  for (uint64_t key = 0; key < 400; ++key) all.push_back(key);
+  for (uint64_t key = 0; key < 400; ++key) all.push_back(key << 50);
+  size_t evicted = 0;
+  for (int i = 0; i < 400; ++i) {
+    const std::vector<uint64_t> pulled = calls.Keys();
+    int64_t step = calls.NextStep();
+    ASSERT_EQ(rows.Pull(pulled, step), reference.Pull(pulled, step)) << "call " << i;
+    std::vector<uint64_t> pushed = calls.Keys();
+    std::sort(pushed.begin(), pushed.end());
+    pushed.erase(std::unique(pushed.begin(), pushed.end()), pushed.end());
+    const std::vector<float> gradients = calls.Gradients(pushed.size());
+    const std::vector<float> before = reference.Values(all);
+    const std::vector<uint64_t> keys_before = reference.Keys();
+    step = calls.NextStep();
+    rows.rows->Push(pushed, gradients, Step(step));
+    reference.Push(pushed, gradients, step);
+    const std::vector<uint64_t> keys = reference.Keys();
+    for (const uint64_t key : keys_before) {
+      evicted += std::binary_search(keys.begin(), keys.end(), key) ? 0 : 1;
+    }
+    ASSERT_EQ(PullBefore(rows, all), before) << "call " << i << ", seed " << kSeed;
+    // It is no touch: the next evictions are those of the rules.
+    ASSERT_EQ(rows.Keys(), keys) << "call " << i;
+    if (i % 10 == 0) {
+      rows.rows->ForgetBefore();
+      ASSERT_EQ(PullBefore(rows, all), reference.Values(all)) << "call " << i;
+    }
+  }
+  EXPECT_GT(evicted, 1000u);
+}
+
+TEST(SparseRowsTest, ARowHadItsInitialValuesBeforeThePushThatMadeIt) {
+  Options options;
+  options.initial_stddev = 0.1;
+  options.keeps_before = true;
+  Rows rows(options);
+  const std::vector<float> initial = rows.Pull({6, 7});
+  const size_t bytes = rows.rows->bytes();
+  rows.Push({6});
+  EXPECT_EQ(PullBefore(rows, {6, 7}), initial);
+  EXPECT_NE(rows.Pull({6, 7}), initial);
+  EXPECT_GE(rows.rows->bytes(), bytes + kDim * sizeof(float));
+  rows.rows->ForgetBefore();
+  EXPECT_EQ(rows.rows->bytes(), bytes);
 }
 
 TEST(SparseRowsTest, AReadIsNoTouch) {

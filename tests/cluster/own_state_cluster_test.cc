@@ -14,6 +14,7 @@
 #include "common/base/real_clock.h"
 #include "common/exchange/payload.h"
 #include "common/tensor/slicing.h"
+#include "server/checkpoint/manifest.h"
 #include "tests/cluster/bsp_bits.h"
 #include "tests/cluster/cluster_transport.h"
 #include "tests/cluster/local_cluster.h"
@@ -118,18 +119,21 @@ TEST(OwnStateClusterTest, AWorkerGoesOnWithTheStateThatItHadAtTheCheckpointsStep
   v1::JobSpec job = DigitsJob(/*epochs=*/1);
   job.mutable_cluster()->set_num_servers(2);
   job.mutable_scheduler()->set_slice_bytes(kSliceBytes);
-  job.mutable_training()->set_steps(20);
+  job.mutable_training()->set_steps(40);
   job.mutable_checkpoint()->set_dir(dir);
   job.mutable_checkpoint()->set_steps(10);
   job.mutable_checkpoint()->set_keep(9);
   EXPECT_THAT(RunJob(job), ElementsAre(Pair(0, 0)));
 
-  job.mutable_checkpoint()->set_restore(CheckpointOfStep(dir, 10));
-  EXPECT_THAT(RunJob(job), ElementsAre(Pair(10, 10 * 11 / 2)));
+  // One that comes due while another is still being written is left out.
+  const std::string first = FirstCheckpoint(dir);
+  const int64_t step = ReadManifest(first).value().step();
+  job.mutable_checkpoint()->set_restore(first);
+  EXPECT_THAT(RunJob(job), ElementsAre(Pair(step, step * (step + 1) / 2)));
 
-  job.mutable_checkpoint()->set_restore(CheckpointOfStep(dir, 20));
-  job.mutable_training()->set_steps(22);
-  EXPECT_THAT(RunJob(job), ElementsAre(Pair(20, 20 * 21 / 2)))
+  job.mutable_checkpoint()->set_restore(CheckpointOfStep(dir, 40));
+  job.mutable_training()->set_steps(42);
+  EXPECT_THAT(RunJob(job), ElementsAre(Pair(40, 40 * 41 / 2)))
       << "of workers that had done all their steps";
 }
 

@@ -119,7 +119,7 @@ TEST(StreamClusterTest, AJobThatGoesOnFromACheckpointHasTheSameBits) {
     job.mutable_checkpoint()->set_keep(9);
     const v1::ReportResultRequest whole = Train(job).result;
     job.mutable_cluster()->set_num_servers(3);
-    job.mutable_checkpoint()->set_restore(CheckpointOfStep(dir, 50));
+    job.mutable_checkpoint()->set_restore(FirstCheckpoint(dir));
     const v1::ReportResultRequest rest = Train(job).result;
     EXPECT_EQ(rest.test_auc(), whole.test_auc());
     EXPECT_EQ(rest.test_loss(), whole.test_loss());

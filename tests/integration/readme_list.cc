@@ -262,7 +262,7 @@ std::vector<Listed> AllListed() {
       Fails("capstan run --learning_rate=1000 --run_dir=diverged",
             "holds a NaN or an infinity; parameters are unchanged. Try a smaller --learning_rate, "
             "and look at the data"),
-      IsTestedBy("//tests/integration:replacement_test", "capstan run --stay"),
+      IsTestedBy("//tests/python:torch_test", "capstan run --restart=on_failure"),
 
       // deploy/docker
       DoesNotTrain("docker build --file=deploy/docker/Dockerfile "

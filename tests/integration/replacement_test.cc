@@ -65,6 +65,14 @@ class ReplacementTest : public testing::TestWithParam<const char*> {
         name, "worker/capstan_worker",
         {"--coordinator=" + processes_->coordinator_address(), "--record_history=" + history()});
   }
+  // In the coordinator's log.
+  void ExpectReplaced(int worker) {
+    const std::string name = absl::StrCat("worker ", worker);
+    const std::string text = absl::StrCat(
+        name, std::string(GetParam()) == "bsp" ? " was lost at step " : " enters at step ");
+    EXPECT_NE(processes_->Log("coordinator").find(text), std::string::npos)
+        << processes_->Log("coordinator");
+  }
   void ExpectGoodEnd(const std::vector<std::string>& names) {
     for (const std::string& name : names) {
       const ChildExit exit = processes_->WaitForExit(name, kPatience);
@@ -104,7 +112,7 @@ TEST_P(ReplacementTest, AnotherWorkerTakesTheKilledOnesPlaceAndTheContractIsKept
       processes_->Log("worker-2").find(absl::StrCat("training ", kSteps, " steps, from step ")),
       std::string::npos)
       << processes_->Log("worker-2");
-  EXPECT_NE(processes_->Log("coordinator").find("worker 1 enters at step "), std::string::npos);
+  ExpectReplaced(1);
   ExpectSummary(/*lost=*/1, /*replaced=*/1);
   ExpectContractKept(/*worker_processes=*/3);
 }
@@ -117,7 +125,7 @@ TEST_P(ReplacementTest, ATerminatedWorkerLeavesBetweenTwoStepsAndAnotherNeedNotW
             "capstan_worker: has left the job, as it was asked to end");
   // The job does not end before the other one has entered.
   processes_->Signal("worker-0", SIGSTOP);
-  EXPECT_NE(processes_->Log("coordinator").find("worker 1 was asked to end, and has left; the"),
+  EXPECT_NE(processes_->Log("coordinator").find("worker 1 was asked to end, and has left; "),
             std::string::npos);
   StartWorker("worker-2");
   EXPECT_TRUE(processes_->WaitForLog("worker-2", "] training", kPatience));

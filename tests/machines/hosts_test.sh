@@ -131,7 +131,7 @@ expect_clean() {
 make_bundle
 create_machines
 start_sshd
-long=(--epochs=1000 --lease_seconds=2 --heartbeat_seconds=0.5 --rpc_deadline_seconds=4)
+long=(--epochs=1000 --lease_seconds=5 --heartbeat_seconds=0.5 --rpc_deadline_seconds=4)
 
 # Two machines have the result of one, and the bytes cross the links.
 "${capstan}" run --num_servers=2 --num_workers=2 --run_dir="${folder}/one" >"${folder}/one.out"
@@ -243,6 +243,22 @@ finish interrupted 130
 grep --quiet '"outcome": "interrupted"' "${folder}/interrupted/summary.json" ||
   failed interrupted 'expected a summary'
 expect_clean interrupted
+
+# Another worker takes the place of a lost one on its machine, also of one that does not answer any more,
+# and nothing starts again.
+losing=(--epochs=400 --lease_seconds=5 --heartbeat_seconds=0.5)
+"${capstan}" run --num_servers=2 --num_workers=2 "${losing[@]}" --run_dir="${folder}/long" >"${folder}/long.out"
+start replaced --hosts="$(hosts 0 1)" --restart=on_failure "${losing[@]}"
+wait_for replaced 'training'
+kill -KILL "$(pids_of node1 capstan_worker)"
+wait_for replaced 'worker-0 ended (killed by signal 9): ' '; another takes its place'
+kill -STOP "$(pids_of node0 capstan_worker)"
+finish replaced 0
+expect_text replaced 'worker-0 is lost to the job, but runs: it is killed'
+expect_text replaced 'workers replaced   2'
+[[ "$(value "${folder}/replaced.out" "parameters' XXH3")" == "$(value "${folder}/long.out" "parameters' XXH3")" ]] ||
+  failed replaced 'expected the parameters of an undisturbed run'
+expect_clean replaced
 
 start_long server
 kill -KILL "$(pids_of node1 capstan_server)"

@@ -9,7 +9,7 @@ keys="${TEST_TMPDIR}/keys"
 guide="${TEST_SRCDIR}/capstan/deploy/guide/when-lost.md"
 codes=()
 # A job that would take minutes.
-long=(--insecure --epochs=1000 --lease_seconds=2 --heartbeat_seconds=0.5 --rpc_deadline_seconds=4)
+long=(--insecure --epochs=1000 --lease_seconds=5 --heartbeat_seconds=0.5 --rpc_deadline_seconds=4)
 
 # log TEST NODE: the output of this machine.
 log() { echo "${TEST_TMPDIR}/$1-node$2"; }
@@ -210,7 +210,7 @@ begin="${SECONDS}"
 kill -KILL "$(pids_of node1 capstan_server)"
 finish
 expect_codes killed 1 1
-((SECONDS - begin <= 8)) || failed killed "expected an end within 8 s, took $((SECONDS - begin)) s"
+((SECONDS - begin <= 15)) || failed killed "expected an end within 15 s, took $((SECONDS - begin)) s"
 expect_documented killed 'lease); its shards are lost' "$(log killed 0)"
 step="$("${capstan}" checkpoint --list="${TEST_TMPDIR}/saved" |
   sed -n 's/.* step \([0-9]*\) of .*/\1/p' | sort --numeric-sort | tail -n 1)"
@@ -229,7 +229,7 @@ start_long bereft
 kill -KILL "$(pids_of node1 capstan_worker)"
 wait_for bereft 1 'worker-0 ended (killed by signal 9)'
 wait_for_text bereft 'the others go on' "${TEST_TMPDIR}/bereft/coordinator.log"
-expect_documented bereft '(lease); the others go on' "${TEST_TMPDIR}/bereft/coordinator.log"
+expect_documented bereft 'has ended, or its connection has broken' "${TEST_TMPDIR}/bereft/coordinator.log"
 kill -INT "${cluster_pids[0]}"
 finish
 expect_codes bereft 130 1

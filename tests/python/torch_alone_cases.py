@@ -105,7 +105,7 @@ def scales_as_alone(job: Job, rank: int) -> None:
     scales = []
 
     def train(trainer: Trainer, model: nn.Module, scheduler) -> None:
-        scaler = trainer._scaler._scaler
+        scaler = trainer._scaler.scaler
         for step in range(STEPS):
             factor = float("inf") if step == 2 else 1.0
             scaler.scale(factor * _loss(model, step)).backward()

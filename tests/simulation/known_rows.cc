@@ -1,5 +1,6 @@
 #include "tests/simulation/known_rows.h"
 
+#include <algorithm>
 #include <map>
 #include <utility>
 
@@ -44,20 +45,20 @@ std::vector<float> RowGradientsOf(const Scenario& scenario, WorkerId worker, Ste
   return gradients;
 }
 
-std::vector<float> KnownEndOfRows(const Scenario& scenario) {
+std::vector<float> KnownRows(const Scenario& scenario, Step end, absl::Span<const uint64_t> keys) {
   const TableId table(static_cast<uint32_t>(scenario.tables.size() - 1));
   const v1::TableSpec& spec = scenario.tables.back();
   const size_t dim = spec.sparse().dim();
   const uint32_t workers = scenario.job.cluster().num_workers();
   std::map<uint64_t, std::vector<float>> rows;
-  for (Step step; step < Step(scenario.steps); step = step + 1) {
+  for (Step step; step < std::min(end, Step(scenario.steps)); step = step + 1) {
     std::map<uint64_t, std::vector<float>> sums;
     for (uint32_t worker = 0; worker < workers; ++worker) {
       if (!HasGradient(scenario, WorkerId(worker), step, table)) continue;
-      const std::vector<uint64_t> keys = RowKeysOf(scenario, WorkerId(worker), step);
-      const std::vector<float> gradients = RowGradientsOf(scenario, WorkerId(worker), step, keys);
+      const std::vector<uint64_t> pushed = RowKeysOf(scenario, WorkerId(worker), step);
+      const std::vector<float> gradients = RowGradientsOf(scenario, WorkerId(worker), step, pushed);
       for (size_t i = 0; i < gradients.size(); ++i) {
-        std::vector<float>& sum = sums[keys[i / dim]];
+        std::vector<float>& sum = sums[pushed[i / dim]];
         sum.resize(dim);
         sum[i % dim] += gradients[i];
       }
@@ -71,13 +72,13 @@ std::vector<float> KnownEndOfRows(const Scenario& scenario) {
       for (size_t i = 0; i < dim; ++i) row[i] -= rate * (sum[i] / static_cast<float>(workers));
     }
   }
-  std::vector<float> all;
-  for (const uint64_t key : AllRowKeys()) {
+  std::vector<float> values;
+  for (const uint64_t key : keys) {
     std::vector<float>& row = rows[key];
     row.resize(dim);
-    all.insert(all.end(), row.begin(), row.end());
+    values.insert(values.end(), row.begin(), row.end());
   }
-  return all;
+  return values;
 }
 
 }  // namespace capstan

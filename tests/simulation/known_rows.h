@@ -24,9 +24,10 @@ std::vector<uint64_t> RowKeysOf(const Scenario& scenario, WorkerId worker, Step 
 std::vector<float> RowGradientsOf(const Scenario& scenario, WorkerId worker, Step step,
                                   absl::Span<const uint64_t> keys);
 
-// The rows of AllRowKeys at the job's end: SGD, applied to the mean of each step in float32 as the
-// servers compute, with the learning rates of worker 0.
-std::vector<float> KnownEndOfRows(const Scenario& scenario);
+// The rows of these keys when `step` begins, or at the end if the job has no such step: SGD,
+// applied to the mean of each step in float32 as the servers compute, with the learning rates of
+// worker 0.
+std::vector<float> KnownRows(const Scenario& scenario, Step step, absl::Span<const uint64_t> keys);
 
 }  // namespace capstan
 

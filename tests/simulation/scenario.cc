@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -253,6 +254,9 @@ bool IsAlwaysBsp(const std::vector<Scenario*>& lives) {
 // A program under BSP with checkpoints.
 bool HasRestoredProgram(uint64_t seed) { return seed % 15 == 0; }
 
+// A program under BSP whose workers are lost and replaced.
+bool HasReplacedProgram(uint64_t seed) { return seed % 15 == 7; }
+
 void MakeBsp(Scenario& life) {
   v1::ConsistencySpec& consistency = *life.job.mutable_consistency();
   consistency.set_mode(v1::ConsistencySpec::BSP);
@@ -349,15 +353,18 @@ bool CanLoseWorker(const Scenario& life) {
   return !life.faults.empty() || life.network.drop > 0 || dies_early;
 }
 
-// What the workers of a BSP job do together, workers with fewer batches, and early ends.
+// What the workers of a BSP job do together, workers with fewer batches, and early ends. If the job
+// has announced its steps, the worker that does all of them must live, or its place is held: one
+// that comes after the others have ended has nobody to do its steps with.
 void DrawTogether(Random& random, absl::Span<Scenario* const> lives) {
   const Scenario& first = *lives.front();
   UserProgram program = *first.program;
   program.reduces = random.Bernoulli(0.8);
   const bool can_lose = std::any_of(lives.begin(), lives.end(),
                                     [](const Scenario* life) { return CanLoseWorker(*life); });
+  const bool is_announced = !first.job.checkpoint().dir().empty() || first.seed % 2 == 0;
   const uint32_t workers = first.job.cluster().num_workers();
-  if (random.Bernoulli(0.6)) {
+  if (random.Bernoulli(0.6) && !(is_announced && can_lose)) {
     program.ends.assign(workers, first.steps);
     const uint64_t longest = random.UniformInt(workers);
     for (uint32_t worker = 0; worker < workers; ++worker) {
@@ -365,7 +372,7 @@ void DrawTogether(Random& random, absl::Span<Scenario* const> lives) {
       if (worker != longest) program.ends[worker] = Between(random, can_lose ? 1 : 0, first.steps);
     }
   }
-  if (random.Bernoulli(0.6)) program.steps_left_out = Between(random, 1, 20);
+  if (random.Bernoulli(0.6) && !can_lose) program.steps_left_out = Between(random, 1, 20);
   program.rank_0_stops = !can_lose && random.Bernoulli(0.5);
   for (Scenario* life : lives) {
     life->program->steps_left_out = program.steps_left_out;
@@ -616,6 +623,80 @@ void DrawSameBits(Random& random, std::vector<Scenario*> lives) {
   life.power_cut = loss.at + kLease + Between(random, absl::Milliseconds(10), absl::Seconds(1));
 }
 
+// Whether another process could do a worker's step again.
+bool CanHoldPlaces(const Scenario& scenario) {
+  return scenario.is_always_bsp && !scenario.job.stay() && !scenario.job.has_codec() &&
+         scenario.own_arrays == 0 && !HasMeanTable(scenario);
+}
+
+// Workers are lost at any time, also two at once, and one that has come in another's place. Nobody
+// else is silent for a lease.
+void DrawReplacements(Random& random, Scenario& life) {
+  const uint32_t workers = life.job.cluster().num_workers();
+  life.replaces_all = true;
+  life.network.drop = 0;
+  life.job.mutable_membership()->set_replace_seconds(100);
+  life.job.mutable_membership()->set_allow_other_bits(false);
+  if (life.program.has_value()) life.program->worker_0_lives = absl::InfiniteDuration();
+  const auto is_of_server = [](const Fault& fault) {
+    return fault.kind == Fault::Kind::kPauseServer || fault.kind == Fault::Kind::kKillServer;
+  };
+  life.faults.erase(std::remove_if(life.faults.begin(), life.faults.end(),
+                                   [&](const Fault& fault) { return !is_of_server(fault); }),
+                    life.faults.end());
+  std::set<uint32_t> lost;
+  for (int64_t i = Between(random, 1, 3); i > 0; --i) {
+    Fault fault;
+    // The last process is one that comes in another's place.
+    fault.process = static_cast<uint32_t>(random.UniformInt(workers + (lost.empty() ? 0 : 1)));
+    const double kind = random.UniformFloat();
+    fault.kind = kind < 0.6   ? Fault::Kind::kKillWorker
+                 : kind < 0.8 ? Fault::Kind::kPauseWorker
+                              : Fault::Kind::kAskWorkerToEnd;
+    fault.at = Between(random, absl::ZeroDuration(), UsualTime(life));
+    if (fault.process == workers) fault.at += kLease;
+    if (!lost.empty() && random.Bernoulli(0.3)) fault.at = life.faults.back().at;
+    fault.replaced_after = Between(random, absl::Milliseconds(1), absl::Milliseconds(700));
+    if (fault.kind == Fault::Kind::kPauseWorker) {
+      fault.pause = Between(random, 1.5 * kLease, 3 * kLease);
+      fault.replaced_after = kLease + fault.pause * random.UniformFloat();
+    }
+    if (lost.insert(fault.process).second) life.faults.push_back(fault);
+  }
+}
+
+// A step's pushes take most of its time, one after the other: a worker is lost between two of them.
+// Those of layers that are not used wait while the next step begins.
+void DrawSlowPushes(Random& random, Scenario& life) {
+  life.program->idle = 0.5;
+  life.job.mutable_scheduler()->set_credit_bytes(1);
+  life.network.latency = Between(random, absl::Milliseconds(1), absl::Milliseconds(3));
+  life.compute_time = [](uint32_t /*worker*/, Random& draws) {
+    return absl::Milliseconds(1) * draws.UniformFloat();
+  };
+}
+
+// Places of lost workers are held in jobs where that is possible: for a short time, or long enough
+// for all.
+void DrawHeldPlaces(Random& random, absl::Span<Scenario* const> lives) {
+  const bool replaces_all = random.Bernoulli(0.7);
+  // Rows of the first layer are sent before those of the others.
+  const bool has_rows_first = HasSparseTable(*lives.front()) && random.Bernoulli(0.5);
+  for (Scenario* life : lives) {
+    if (has_rows_first) life->tables.back().set_layer(0);
+    if (life->program.has_value()) DrawSlowPushes(random, *life);
+    for (v1::TableSpec& table : life->tables) {
+      if (life->program.has_value() && !table.has_sparse()) table.set_shape(0, 3 * table.shape(0));
+    }
+    if (replaces_all) {
+      DrawReplacements(random, *life);
+    } else {
+      life->job.mutable_membership()->set_replace_seconds(
+          absl::ToDoubleSeconds(Between(random, absl::Milliseconds(1), absl::Seconds(1))));
+    }
+  }
+}
+
 std::string DescribeCodecs(const Scenario& scenario) {
   if (!scenario.job.has_codec()) return "";
   const v1::CodecSpec& codec = scenario.job.codec();
@@ -638,10 +719,11 @@ Scenario DrawScenario(uint64_t seed) {
   Random checkpoints(seed, /*stream=*/3);
   if (seed % 3 == 0 || HasShortLives(seed)) DrawCheckpoints(checkpoints, scenario);
   Random programs(seed, /*stream=*/7);
-  if (HasRestoredProgram(seed)) {
+  const bool has_bsp_program = HasRestoredProgram(seed) || HasReplacedProgram(seed);
+  if (has_bsp_program) {
     for (Scenario* life : LivesOf(scenario)) MakeBsp(*life);
   }
-  if (seed % 7 == 6 || HasRestoredProgram(seed))
+  if (seed % 7 == 6 || has_bsp_program)
     DrawProgram(programs, IsAlwaysBsp(LivesOf(scenario)), scenario);
   Random codecs(seed, /*stream=*/5);
   if (seed % 8 == 0 || seed % 16 == 9) DrawCodecs(codecs, scenario);
@@ -674,10 +756,19 @@ Scenario DrawScenario(uint64_t seed) {
       !scenario.job.has_codec()) {
     DrawMeanTables(means, lives);
   }
+  for (Scenario* life : lives) {
+    if (HasScriptedPrograms(*life)) life->job.mutable_model()->set_type(v1::ModelSpec::PROGRAM);
+  }
+  Random held(seed, /*stream=*/13);
+  for (Scenario* life : lives) life->job.mutable_membership()->set_replace_seconds(0);
+  if (CanHoldPlaces(scenario) && (HasReplacedProgram(seed) || held.Bernoulli(0.7))) {
+    DrawHeldPlaces(held, lives);
+  }
   Random lost(seed, /*stream=*/10);
   const bool can_lose_worker =
       scenario.job.cluster().num_workers() > 1 && scenario.job.membership().allow_other_bits();
-  if (MayLoseRegistration(seed) && is_plain && (can_lose_worker || scenario.job.stay())) {
+  if (MayLoseRegistration(seed) && is_plain && !scenario.replaces_all &&
+      (can_lose_worker || scenario.job.stay())) {
     for (Scenario* life : lives) DrawLostRegistration(lost, *life);
   }
   return scenario;
@@ -724,6 +815,9 @@ std::string Describe(const Scenario& scenario) {
       1 + scenario.next_lives.size(), " lives",
       scenario.job.membership().allow_other_bits() ? "" : ", same bits",
       scenario.lost_registration.has_value() ? ", a lost registration" : "",
+      scenario.replaces_all                             ? ", replaces all"
+      : scenario.job.membership().replace_seconds() > 0 ? ", holds places"
+                                                        : "",
       scenario.job.stay() ? absl::StrCat(", ", scenario.rounds, " rounds") : "",
       scenario.program.has_value() ? ", a program" : "",
       scenario.program.has_value() && scenario.program->reduces ? ", reduces" : "",

@@ -70,6 +70,9 @@ struct Scenario {
   // updates, but ResidualCheck knows the end of the job.
   float gradient_unit = 0;
   bool is_always_bsp = false;  // in every life; a change of the consistency outlives a restore
+  // The place of each lost worker is held until another process has taken it and done its step
+  // again: the job is as if none had been lost.
+  bool replaces_all = false;
   SimulatedNetwork::Options network;
   // Time of one step of the worker process `worker`.
   std::function<absl::Duration(uint32_t worker, Random& random)> compute_time;

@@ -105,6 +105,7 @@ class ScriptedEngine : public Engine {
   const std::vector<v1::TableSpec>& tables() const override { return options_.tables; }
   ParameterMirror* mirror() override { return nullptr; }
   OwnState* own_state() override { return own_state_.get(); }
+  bool is_replaceable() const override { return own_state_ == nullptr; }
 
   absl::Status LoadBatch(const Dataset& dataset, absl::Span<const uint32_t> samples) override;
   absl::Status RunStep(Step step, ParameterStore& store) override;

@@ -3,6 +3,7 @@
 #include <glog/logging.h>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -49,9 +50,12 @@ std::vector<float> InitialValuesOf(const Scenario& scenario, TableId id) {
 
 class ProgramLayers : public StepLayers {
  public:
-  explicit ProgramLayers(ProgramEngine* engine) : engine_(*engine) {}
+  // Layers that `is_used` leaves out are not waited for.
+  ProgramLayers(ProgramEngine* engine, std::function<bool(int layer)> is_used)
+      : engine_(*engine), is_used_(std::move(is_used)) {}
 
   absl::Status Wait(int layer) override {
+    if (!is_used_(layer)) return absl::OkStatus();
     return InParts([&] { return engine_.Wait(layer, kPart); });
   }
   absl::Span<const absl::Span<float>> gradients() override { return engine_.gradients(); }
@@ -70,13 +74,14 @@ class ProgramLayers : public StepLayers {
 
  private:
   ProgramEngine& engine_;
+  const std::function<bool(int layer)> is_used_;
 };
 
 }  // namespace
 
 ScriptedProgram::ScriptedProgram(const Scenario& scenario, uint32_t process, Clock* clock,
-                                 Spawner spawn, std::function<void(std::vector<float>)> on_rows,
-                                 ReducedCallback on_reduced, StateCallback on_state)
+                                 Spawner spawn, RowsCallback on_rows, ReducedCallback on_reduced,
+                                 StateCallback on_state)
     : scenario_(scenario),
       spawn_(std::move(spawn)),
       on_rows_(std::move(on_rows)),
@@ -93,6 +98,8 @@ ScriptedProgram::ScriptedProgram(const Scenario& scenario, uint32_t process, Clo
   const bool announces = !scenario.job.checkpoint().dir().empty() || scenario.seed % 2 == 0;
   options.steps = announces ? scenario.steps + scenario.program->steps_left_out : 0;
   options.job = scenario.job;
+  options.is_replaceable = true;
+  is_first_ = process < scenario.job.cluster().num_workers();
   engine_ = std::make_shared<ProgramEngine>(std::move(options));
 }
 
@@ -113,13 +120,14 @@ JobSetup ScriptedProgram::Start() {
   return setup;
 }
 
-absl::StatusOr<std::vector<float>> ScriptedProgram::Pull(const std::vector<uint64_t>& keys) {
+absl::Status ScriptedProgram::Pull(Step step, const std::vector<uint64_t>& keys) {
   const TableId table = sparse_table();
   RETURN_IF_ERROR(InParts([&] { return engine_->rows().Pull(table, keys, kPart); }));
   std::vector<float> rows(keys.size() * scenario_.tables.back().sparse().dim());
   RETURN_IF_ERROR(
       InParts([&] { return engine_->rows().Read(table, absl::MakeSpan(rows), kPart); }));
-  return rows;
+  if (scenario_.has_known_end) on_rows_(step, keys, rows);
+  return absl::OkStatus();
 }
 
 absl::Status ScriptedProgram::SetRateOfRows(Step step) {
@@ -136,9 +144,9 @@ absl::Status ScriptedProgram::TrainKnownRows(Step step) {
   const uint64_t variant = scenario_.seed + static_cast<uint64_t>(step.value());
   // A push of what was pulled last does not send the keys. Before that, others may be pulled.
   if (variant % 5 == 0) {
-    RETURN_IF_ERROR(Pull(RowKeysOf(scenario_, worker_, step + 1)).status());
+    RETURN_IF_ERROR(Pull(step, RowKeysOf(scenario_, worker_, step + 1)));
   }
-  if (variant % 4 != 0) RETURN_IF_ERROR(Pull(keys).status());
+  if (variant % 4 != 0) RETURN_IF_ERROR(Pull(step, keys));
   if (!program.HasGradient(worker_, step, scenario_.tables.back().layer())) {
     return absl::OkStatus();
   }
@@ -160,7 +168,7 @@ absl::Status ScriptedProgram::TrainRows(Step step) {
   // A push of what was pulled does not send the keys; a push of its own rows does.
   const uint64_t variant = scenario_.seed + static_cast<uint64_t>(step.value());
   const bool pulls = variant % 4 != 0;
-  if (pulls) RETURN_IF_ERROR(Pull(all).status());
+  if (pulls) RETURN_IF_ERROR(Pull(step, all));
   const UserProgram& program = *scenario_.program;
   const uint32_t layer = scenario_.tables[table.value()].layer();
   if (!program.HasGradient(worker_, step, layer)) return absl::OkStatus();
@@ -182,6 +190,8 @@ absl::Status ScriptedProgram::TrainRows(Step step) {
 // gives its bit, and above it the step, so that a mixture of steps is seen.
 absl::Status ScriptedProgram::Reduce(Step step, int first) {
   if (!scenario_.program->reduces) return absl::OkStatus();
+  // Operations are within steps.
+  if (first == 0) RETURN_IF_ERROR(InParts([this] { return engine_->Wait(/*layer=*/0, kPart); }));
   constexpr int kBits = 32;
   const auto count = static_cast<int>((scenario_.seed + static_cast<uint64_t>(step.value())) % 3);
   for (int number = first; number < std::min(count, first + 1); ++number) {
@@ -290,7 +300,11 @@ absl::Status ScriptedProgram::TrainStep() {
   if (HasSparseTable(scenario_)) {
     RETURN_IF_ERROR(scenario_.has_known_end ? TrainKnownRows(step) : TrainRows(step));
   }
-  ProgramLayers layers(engine_.get());
+  // Half of the programs do not use layers without a gradient.
+  ProgramLayers layers(engine_.get(), [this, step](int layer) {
+    return scenario_.seed % 2 == 0 ||
+           scenario_.program->HasGradient(worker_, step, static_cast<uint32_t>(layer));
+  });
   RETURN_IF_ERROR(script_->Compute({worker_, step}, layers));
   // After a push it does not belong to this step any more.
   const bool has_pushed = std::any_of(
@@ -308,6 +322,8 @@ absl::StatusOr<bool> ScriptedProgram::HasEnded() {
   const bool has_ended = engine_->steps().current() >= Step(scenario_.steps);
   const UserProgram& program = *scenario_.program;
   if (program.steps_left_out == 0 || !program.ends.empty()) return has_ended;
+  // Operations are within steps.
+  RETURN_IF_ERROR(InParts([this] { return engine_->Wait(/*layer=*/0, kPart); }));
   const bool flag = has_ended && (worker_ == WorkerId(0) || !program.rank_0_stops);
   bool stops = false;
   RETURN_IF_ERROR(InParts([&]() -> absl::Status {
@@ -352,7 +368,7 @@ absl::Status ScriptedProgram::TrainAll() {
 
 absl::Status ScriptedProgram::Run() {
   RETURN_IF_ERROR(InParts([this] { return engine_->steps().AwaitStart(kPart); }));
-  TellState();
+  if (is_first_) TellState();
   RETURN_IF_ERROR(PutState(engine_->steps().current()));
   RETURN_IF_ERROR(TakeParameters());
   RETURN_IF_ERROR(TrainAll());
@@ -366,8 +382,7 @@ absl::Status ScriptedProgram::Run() {
   }));
   if (!evaluates) return absl::OkStatus();
   if (HasSparseTable(scenario_) && scenario_.has_known_end) {
-    ASSIGN_OR_RETURN(std::vector<float> rows, Pull(AllRowKeys()));
-    on_rows_(std::move(rows));
+    RETURN_IF_ERROR(Pull(engine_->steps().current(), AllRowKeys()));
   }
   return InParts([this] { return engine_->steps().Report({}, kPart); });
 }

@@ -31,13 +31,16 @@ class ScriptedProgram : public std::enable_shared_from_this<ScriptedProgram> {
   // The operation `number` at `step` has combined parts of these workers: a sum of 2^worker.
   using ReducedCallback = std::function<void(Step step, int number, int64_t workers)>;
 
-  // `scenario` and `clock` outlive the program; `spawn` starts its thread. If this worker evaluates
-  // a job with has_known_end, `on_rows` gets the final rows of AllRowKeys. `on_reduced` gets the
+  // These rows were pulled at `step`.
+  using RowsCallback = std::function<void(Step step, const std::vector<uint64_t>& keys,
+                                          const std::vector<float>& rows)>;
+
+  // `scenario` and `clock` outlive the program; `spawn` starts its thread. In a job with
+  // has_known_end `on_rows` gets all rows that are pulled. `on_reduced` gets the
   // result of each collective operation, and `on_state` hears of the state with which the worker
   // goes on.
   ScriptedProgram(const Scenario& scenario, uint32_t process, Clock* clock, Spawner spawn,
-                  std::function<void(std::vector<float>)> on_rows, ReducedCallback on_reduced,
-                  StateCallback on_state);
+                  RowsCallback on_rows, ReducedCallback on_reduced, StateCallback on_state);
 
   // The setup of its worker. The program begins.
   JobSetup Start();
@@ -69,14 +72,14 @@ class ScriptedProgram : public std::enable_shared_from_this<ScriptedProgram> {
   // Steps their optimizer with the means of this step.
   absl::Status StepParameters();
   absl::StatusOr<bool> IsStateDue();
-  absl::StatusOr<std::vector<float>> Pull(const std::vector<uint64_t>& keys);
+  absl::Status Pull(Step step, const std::vector<uint64_t>& keys);
   TableId sparse_table() const {
     return TableId(static_cast<uint32_t>(scenario_.tables.size() - 1));
   }
 
   const Scenario& scenario_;
   const Spawner spawn_;
-  const std::function<void(std::vector<float>)> on_rows_;
+  const RowsCallback on_rows_;
   const ReducedCallback on_reduced_;
   const StateCallback on_state_;
   const std::shared_ptr<ScriptedEngine> script_;
@@ -86,6 +89,7 @@ class ScriptedProgram : public std::enable_shared_from_this<ScriptedProgram> {
     std::vector<float> values;
     int64_t updates = 0;  // that are in them, as the library counts
   };
+  bool is_first_ = true;  // the process has not come in the place of another one
   std::map<TableId, Parameters> parameters_;  // of tables whose optimizer the program runs
 };
 

@@ -15,6 +15,7 @@
 #include "common/routing/job_view.h"
 #include "common/routing/routing_table.h"
 #include "tests/simulation/initial_values_endpoint.h"
+#include "tests/simulation/known_rows.h"
 #include "tests/simulation/push_ahead_endpoint.h"
 #include "tests/simulation/restored_updates.h"
 #include "tests/simulation/scripted_engine.h"
@@ -263,7 +264,7 @@ void SimulatedCluster::StartWorker(uint32_t index) {
       program = std::make_shared<ScriptedProgram>(
           scenario_, index, &member->process,
           [member](absl::AnyInvocable<void()> body) { member->process.Spawn(std::move(body)); },
-          [this](std::vector<float> rows) { result_.final_rows = std::move(rows); },
+          [this](Step step, const auto& keys, const auto& rows) { NoteRows(step, keys, rows); },
           [this](Step step, int number, int64_t workers) { NoteReduced(step, number, workers); },
           [this](Step step, int64_t of_step) { NoteState(step, of_step); });
       options.on_registered = [this, member, program](WorkerId id) {
@@ -312,6 +313,16 @@ void SimulatedCluster::NoteReduced(Step step, int number, int64_t workers) {
   }
 }
 
+void SimulatedCluster::NoteRows(Step step, const std::vector<uint64_t>& keys,
+                                const std::vector<float>& rows) {
+  const bool is_end = step >= Step(scenario_.steps);
+  if (is_end) result_.has_final_rows = true;
+  if (rows == KnownRows(scenario_, step, keys)) return;
+  result_.wrong_rows =
+      absl::StrCat(is_end ? "final values" : "known rows", ": rows pulled at step ", step.value(),
+                   " are not what a plain loop computes");
+}
+
 void SimulatedCluster::NoteState(Step step, int64_t of_step) {
   if (restored_.empty()) return;
   // Nothing is known of a checkpoint without a step, or whose cut came before the program's word.
@@ -333,6 +344,7 @@ void SimulatedCluster::StartWorkers() {
 
 void SimulatedCluster::EndWorker(Member& worker) {
   if (std::exchange(worker.has_ended, true)) return;
+  if (!result_.outcome.has_value()) ReplaceWorkerAfter(worker.replaced_after);
   if (++ended_workers_ == scenario_.cut_after_ends) CutPowerLater();
   if (--running_workers_ > 0) return;
   if (scenario_.job.stay()) world_.RunAfter(kBetweenRounds, [this] { BeginNextRound(); });
@@ -415,6 +427,11 @@ void SimulatedCluster::OnRegistered(Member& worker) {
 }
 
 void SimulatedCluster::Befall(const Fault& fault) {
+  // The process would be one in another's place, and none has come.
+  if (fault.kind != Fault::Kind::kPauseCoordinator && fault.kind != Fault::Kind::kPauseServer &&
+      fault.kind != Fault::Kind::kKillServer && fault.process >= workers_.size()) {
+    return;
+  }
   switch (fault.kind) {
     case Fault::Kind::kPauseCoordinator:
       PauseFor(coordinator_process_, fault.pause);
@@ -433,8 +450,11 @@ void SimulatedCluster::Befall(const Fault& fault) {
       break;
     case Fault::Kind::kAskWorkerToEnd: {
       Member& worker = LatestWorker(fault.process);
+      // Another process comes once it has left, which may take long.
+      if (scenario_.replaces_all) worker.replaced_after = fault.replaced_after;
       // Before it is registered, it ends at once.
       if (!worker.end.Ask()) Kill(worker);
+      if (scenario_.replaces_all) return;
       break;
     }
   }

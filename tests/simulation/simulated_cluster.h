@@ -51,7 +51,6 @@ struct SimulationResult {
   bool is_cut = false;  // all processes have died in a power cut
   int64_t rounds = 0;   // that workers have come for, in a job that stays
   std::vector<FirstOwnState> own_states;
-  std::vector<float> final_rows;         // of AllRowKeys, in jobs with has_known_end
   std::vector<FinalResidual> residuals;  // of jobs with a gradient_unit that may write checkpoints
   // As in CodecWatch:
   std::string wrong_values;
@@ -59,8 +58,11 @@ struct SimulationResult {
   // What is wrong with a collective operation; and what is wrong if all workers have lived.
   std::string wrong_operation;
   std::string incomplete_operation;
-  // What is wrong with the state of a worker's program, if all workers have lived.
+  // What is wrong with the state of a worker's program, or with rows of a job with has_known_end,
+  // if all workers have lived.
   std::string wrong_state;
+  std::string wrong_rows;
+  bool has_final_rows = false;  // of AllRowKeys, pulled at the end
 };
 
 // A whole job in virtual time: the real coordinator, servers and workers in one program. One thread
@@ -85,6 +87,7 @@ class SimulatedCluster {
     RecordingEndpoint::Recording recording;   // of a worker
     EndRequest end;                           // of a worker
     bool has_ended = false;                   // of a worker: its process has
+    absl::Duration replaced_after;            // of a worker, from its end on; 0: it is not
   };
 
   void WriteHeader();
@@ -104,6 +107,7 @@ class SimulatedCluster {
   void NoteReduced(Step step, int number, int64_t workers);
   // A worker's program begins, as ScriptedProgram::StateCallback.
   void NoteState(Step step, int64_t of_step);
+  void NoteRows(Step step, const std::vector<uint64_t>& keys, const std::vector<float>& rows);
   // In a job that stays, other workers come when all have ended. After the last round the job ends.
   void EndWorker(Member& worker);
   void BeginNextRound();

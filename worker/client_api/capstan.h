@@ -154,6 +154,12 @@ typedef struct capstan_connect_options {
   const char* record_history;
   const char* metrics_listen;
   const char* health_listen;
+  /* Not 0, under BSP: the program's data, random draws and state depend on the job, the rank and
+   * the step alone (capstan_step). So if this process is lost, another one can do its step again,
+   * and the others wait for it (--replace_seconds). Say so in all workers. Operations of all
+   * workers are then within steps: after a wait for values, and before capstan_end_step. */
+  int32_t replaceable;
+  int32_t reserved; /* 0 */
 } capstan_connect_options;
 
 /* One parameter tensor. The fields but struct_size may be 0. */

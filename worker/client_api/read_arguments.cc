@@ -168,6 +168,7 @@ absl::StatusOr<ClientJob::Options> ReadConnectOptions(const capstan_connect_opti
   if (given.rpc_deadline_seconds > 0) {
     process.rpc_deadline = absl::Seconds(given.rpc_deadline_seconds);
   }
+  read.is_replaceable = given.replaceable != 0;
   read.device = DeviceOf(given.device);
   process.trace = TextOf(given.trace);
   process.record_history = TextOf(given.record_history);

@@ -27,6 +27,7 @@ class CpuEngine : public Engine {
 
   const std::string& device_name() const override { return device_name_; }
   const std::vector<v1::TableSpec>& tables() const override { return model_->model().tables(); }
+  bool is_replaceable() const override { return true; }
   ParameterMirror* mirror() override { return nullptr; }
 
   absl::Status LoadBatch(const Dataset& dataset, absl::Span<const uint32_t> samples) override;

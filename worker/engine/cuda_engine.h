@@ -56,6 +56,7 @@ class CudaEngine : public Engine, public ParameterMirror {
 
   const std::string& device_name() const override { return device_->name(); }
   const std::vector<v1::TableSpec>& tables() const override { return model_->tables(); }
+  bool is_replaceable() const override { return true; }
   ParameterMirror* mirror() override { return this; }
   std::optional<CopiedBytes> copied_bytes() const override {
     return CopiedBytes{device_->bytes_to_device(), device_->bytes_to_host()};

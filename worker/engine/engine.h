@@ -45,6 +45,9 @@ class Engine {
   virtual std::optional<CopiedBytes> copied_bytes() const { return std::nullopt; }
   // What it keeps from step to step beside the parameters; null: nothing.
   virtual OwnState* own_state() { return nullptr; }
+  // Whether what it computes depends on the worker's id, the step and the parameters alone, so that
+  // another process can do a step of this one again.
+  virtual bool is_replaceable() const { return false; }
   // Whether it is a program that may have such a state of its own, in bytes.
   virtual bool has_program_state() const { return false; }
 

@@ -23,6 +23,8 @@
 namespace capstan {
 namespace {
 
+constexpr uint32_t kShardCount = 1;
+
 // Holds the values, and replies on the clock's thread.
 class SgdEndpoint : public ParameterEndpoint {
  public:
@@ -69,6 +71,9 @@ class SgdEndpoint : public ParameterEndpoint {
   };
 
   void Answer(Call& call) {
+    if (!std::holds_alternative<DenseStep>(call.request.purpose)) {
+      return call.done(ExchangeReply());  // a program tells of its step's end
+    }
     const SliceKey slice = call.request.slice;
     const SliceRange range = slicings_[slice.table.value()].Range(slice.slice);
     float* const values = &values_[slice.table.value()][range.offset];
@@ -192,7 +197,7 @@ absl::Status TrainingRig::Start() {
   ParameterClient::Options client;
   client.clock = clock_;
   client_ = std::make_unique<ParameterClient>(
-      client, ShardMap(elements, options_.slice_bytes, /*shard_count=*/1), routing,
+      client, ShardMap(elements, options_.slice_bytes, kShardCount), routing,
       [this](ServerId, const ServerAddress&) {
         return std::make_unique<SgdEndpoint>(engine_->tables(), options_, clock_, &exchanges_);
       });
@@ -202,6 +207,7 @@ absl::Status TrainingRig::Start() {
   store.scheduler = &scheduler_;
   store.tables = engine_->tables();
   store.slice_bytes = options_.slice_bytes;
+  store.shard_count = kShardCount;
   store.mirror = engine_->mirror();
   store.codecs.assign(store.tables.size(), options_.codecs);
   store.seed = options_.seed;

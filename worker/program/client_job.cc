@@ -166,6 +166,7 @@ absl::Status ClientJob::BeginLocked() {
   options.job = job_;
   options.loaded = std::move(loaded_);
   options.steps = options_.steps;
+  options.is_replaceable = options_.is_replaceable;
   options.device = options_.device;
   auto engine = std::make_shared<ProgramEngine>(std::move(options));
   thread_ = WithoutSignals([this, engine] { Run(engine); });

@@ -29,6 +29,7 @@ class ClientJob {
   struct Options {
     WorkerProcess::Options process;  // its `end` and `on_registered` are set here
     int64_t steps = 0;               // of each worker; 0: the job's, or not known
+    bool is_replaceable = false;     // as Engine::is_replaceable
     std::string device;              // for people
   };
 

@@ -1,5 +1,6 @@
 #include "worker/program/program_collectives.h"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -39,12 +40,15 @@ absl::Status CheckValues(const ProgramCollectives::Operation& operation, size_t 
 
 }  // namespace
 
-ProgramCollectives::ProgramCollectives(Clock* clock, ProgramSteps* steps, const v1::JobSpec& job)
+ProgramCollectives::ProgramCollectives(Clock* clock, ProgramSteps* steps, const v1::JobSpec& job,
+                                       bool is_replaceable)
     : clock_(*clock),
       steps_(*steps),
       num_workers_(job.cluster().num_workers()),
       is_bsp_(job.consistency().mode() == v1::ConsistencySpec::BSP),
-      stays_(job.stay()) {}
+      stays_(job.stay()),
+      is_replaceable_(is_replaceable),
+      is_program_(job.model().type() == v1::ModelSpec::PROGRAM) {}
 
 absl::Status ProgramCollectives::Run(const Operation& operation, absl::Span<uint8_t> values,
                                      absl::Duration limit) {
@@ -103,19 +107,27 @@ absl::StatusOr<bool> ProgramCollectives::Stop(bool flag, absl::Duration limit) {
   return any != 0;
 }
 
-absl::Status ProgramCollectives::CheckMayRun() const {
+absl::Status ProgramCollectives::CheckMayRun(CollectiveType type) const {
   if (!is_bsp_) {
     return absl::FailedPreconditionError(
         "operations of all workers (all_reduce, broadcast, barrier, stop, join) need "
         "--consistency=bsp: under SSP and async the workers are at different steps");
   }
-  if (!steps_.has_ended_steps()) return absl::OkStatus();
+  if (steps_.has_ended_steps()) {
+    return absl::FailedPreconditionError(
+        "the worker has finished; do operations of all workers before");
+  }
+  if (!is_replaceable_ || type == CollectiveType::kJoin || steps_.IsWithinStep()) {
+    return absl::OkStatus();
+  }
   return absl::FailedPreconditionError(
-      "the worker has finished; do operations of all workers before");
+      "a replaceable program does operations of all workers within its steps, or after the last of "
+      "--steps: after it has waited for values, and before it ends the step. In PyTorch: between "
+      "the forward pass and ct.step(); after a step another process would not know of them");
 }
 
 absl::StatusOr<Payload> ProgramCollectives::Do(Collective part, absl::Time deadline) {
-  RETURN_IF_ERROR(CheckMayRun());
+  RETURN_IF_ERROR(CheckMayRun(part.type));
   ASSIGN_OR_RETURN(const ProgramSteps::StoreLease store, steps_.LeaseStore());
   if (store == nullptr) return absl::FailedPreconditionError("all steps are done");
   ASSIGN_OR_RETURN(const std::shared_ptr<Sent> sent, Send(std::move(part), *store));
@@ -178,6 +190,16 @@ void ProgramCollectives::NoteWaiting(Step next, ParameterStore& store) {
     waits_since_ = absl::InfiniteFuture();
   }
   SendEndOfStep(next + -1, store);
+}
+
+void ProgramCollectives::NoteStepBefore(Step step, ParameterStore& store) {
+  {
+    MutexLock lock(&mu_);
+    // Each join tells its step.
+    const bool is_needless = !is_program_ || is_joined_ || step == Step(0);
+    if (is_needless || std::exchange(told_, std::max(told_, step)) >= step) return;
+  }
+  SendEndOfStep(step + -1, store);
 }
 
 void ProgramCollectives::NoteEnd(ParameterStore& store) {

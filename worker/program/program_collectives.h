@@ -27,7 +27,8 @@ namespace capstan {
 class ProgramCollectives {
  public:
   // `clock` and `steps` outlive this object.
-  ProgramCollectives(Clock* clock, ProgramSteps* steps, const v1::JobSpec& job);
+  ProgramCollectives(Clock* clock, ProgramSteps* steps, const v1::JobSpec& job,
+                     bool is_replaceable = false);
 
   // An operation of all workers.
   struct Operation {
@@ -38,7 +39,8 @@ class ProgramCollectives {
   };
   // Puts the result in place of `values`, elements of the operation's type. If the time passes, the
   // same call goes on, and another one is FAILED_PRECONDITION, as are all without BSP.
-  // INVALID_ARGUMENT: the job is unchanged.
+  // INVALID_ARGUMENT: the job is unchanged. A replaceable program does operations within steps
+  // only: another process in its place begins with one of them, and knows of nothing between two.
   absl::Status Run(const Operation& operation, absl::Span<uint8_t> values, absl::Duration limit);
   // The worker has no more gradients. Waits until another worker does the step, which this one then
   // does without a gradient (true), or until all have none (false): then they may end as after
@@ -52,6 +54,9 @@ class ProgramCollectives {
   // The program waits for the values of step `next`. If that takes long, the others may wait for an
   // operation that this worker leaves out. So they are told that its steps before have no more.
   void NoteWaiting(Step next, ParameterStore& store);
+  // A replaceable program is going to push for the first time in this step. So it has ended the one
+  // before, and knows what was decided there: another process in its place need not do that again.
+  void NoteStepBefore(Step step, ParameterStore& store);
   // The program has no further step, and does no further operation.
   void NoteEnd(ParameterStore& store);
 
@@ -65,7 +70,7 @@ class ProgramCollectives {
   };
 
   // OK: the program may do an operation now.
-  absl::Status CheckMayRun() const;
+  absl::Status CheckMayRun(CollectiveType type) const;
   absl::StatusOr<Payload> Do(Collective part, absl::Time deadline);
   // Sends the part, unless an earlier call has sent it.
   absl::StatusOr<std::shared_ptr<Sent>> Send(Collective&& part, ParameterStore& store);
@@ -76,12 +81,15 @@ class ProgramCollectives {
   const uint32_t num_workers_;
   const bool is_bsp_;
   const bool stays_;  // the job
+  const bool is_replaceable_;
+  const bool is_program_;  // others do no operations
 
   Mutex mu_;
   std::shared_ptr<Sent> under_way_ ABSL_GUARDED_BY(mu_);  // null: none
   Step step_ ABSL_GUARDED_BY(mu_);                        // of the next operation
   uint64_t number_ ABSL_GUARDED_BY(mu_) = 0;              // of the next operation in step_
   bool is_joined_ ABSL_GUARDED_BY(mu_) = false;
+  Step told_ ABSL_GUARDED_BY(mu_);  // the latest step of NoteStepBefore
   // The wait that goes on, and since when.
   Step waits_for_ ABSL_GUARDED_BY(mu_);
   absl::Time waits_since_ ABSL_GUARDED_BY(mu_) = absl::InfiniteFuture();

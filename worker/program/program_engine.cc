@@ -24,13 +24,15 @@ int LayerCount(const std::vector<v1::TableSpec>& tables) {
 ProgramEngine::ProgramEngine(Options options)
     : options_(std::move(options)),
       layer_count_(LayerCount(options_.tables)),
+      is_bsp_(options_.job.consistency().mode() == v1::ConsistencySpec::BSP),
       steps_(options_.clock, layer_count_ + options_.tables.size(), options_.steps),
-      rows_(options_.clock, &options_.tables, &steps_, layer_count_),
+      rows_(options_.clock, &options_.tables, &steps_, layer_count_,
+            [this](absl::Time deadline) { return AwaitStepBefore(deadline); }),
       optimizer_state_(options_.clock, &options_.tables, options_.job, &steps_,
                        layer_count_ + options_.tables.size()),
       worker_state_(options_.clock, &steps_, &options_.tables,
                     !options_.job.checkpoint().dir().empty()),
-      collectives_(options_.clock, &steps_, options_.job),
+      collectives_(options_.clock, &steps_, options_.job, options_.is_replaceable),
       loaded_(std::move(options_.loaded)) {
   steps_.OnLongWait(
       [this](ParameterStore& store) { collectives_.NoteWaiting(steps_.current(), store); });
@@ -65,8 +67,11 @@ absl::Status ProgramEngine::WaitUntil(int layer, absl::Time deadline) {
   RETURN_IF_ERROR(CheckLayer(layer));
   ASSIGN_OR_RETURN(const ProgramSteps::StoreLease store, steps_.LeaseStore());
   if (store == nullptr) return absl::OkStatus();  // All steps are done, and answered.
-  return steps_.WaitIn(*store, deadline, "values are on their way",
-                       [&](absl::Duration limit) { return store->WaitForLayerFor(layer, limit); });
+  RETURN_IF_ERROR(
+      steps_.WaitIn(*store, deadline, "values are on their way",
+                    [&](absl::Duration limit) { return store->WaitForLayerFor(layer, limit); }));
+  steps_.NoteBegun();
+  return absl::OkStatus();
 }
 
 absl::Status ProgramEngine::Push(int layer, absl::Duration limit) {
@@ -88,8 +93,20 @@ int64_t ProgramEngine::UpdatesOf(TableId table) {
   return static_cast<int64_t>((*store)->UpdatesOf(table));
 }
 
+absl::Status ProgramEngine::AwaitStepBefore(absl::Time deadline) {
+  if (!options_.is_replaceable || !is_bsp_ || steps_.HasPush()) return absl::OkStatus();
+  for (int layer = 0; layer < layer_count_; ++layer) RETURN_IF_ERROR(WaitUntil(layer, deadline));
+  ASSIGN_OR_RETURN(const ProgramSteps::StoreLease store, steps_.LeaseStore());
+  if (store == nullptr) return absl::OkStatus();
+  RETURN_IF_ERROR(rows_.AwaitAnswers(deadline));
+  collectives_.NoteStepBefore(steps_.current(), *store);
+  return steps_.WaitIn(*store, deadline, "the servers have not heard of the step's begin yet",
+                       [&](absl::Duration limit) { return store->WaitForCollectives(limit); });
+}
+
 absl::Status ProgramEngine::PushUntil(int layer, bool has_gradient, absl::Time deadline) {
   RETURN_IF_ERROR(WaitUntil(layer, deadline));
+  RETURN_IF_ERROR(AwaitStepBefore(deadline));
   std::optional<ProgramSteps::TakenPush> push;
   while (!push.has_value()) {
     RETURN_IF_ERROR(steps_.AwaitOpenStep(deadline).status());

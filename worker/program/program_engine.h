@@ -40,7 +40,8 @@ class ProgramEngine : public Engine {
     v1::JobSpec job;  // Required
     // The state with which the servers' optimizers begin; empty: they begin anew.
     std::vector<ProgramOptimizerState::Loaded> loaded;
-    int64_t steps = 0;  // of the worker; 0: End tells
+    int64_t steps = 0;            // of the worker; 0: End tells
+    bool is_replaceable = false;  // as Engine::is_replaceable
     std::string device = "program";
   };
 
@@ -89,6 +90,7 @@ class ProgramEngine : public Engine {
   const std::string& device_name() const override { return options_.device; }
   const std::vector<v1::TableSpec>& tables() const override { return options_.tables; }
   ParameterMirror* mirror() override { return nullptr; }
+  bool is_replaceable() const override { return options_.is_replaceable; }
   bool has_program_state() const override { return true; }
   void BeginTraining(Step first_step, bool sets_initial_values, ParameterStore& store) override;
   absl::Status LoadBatch(const Dataset& dataset, absl::Span<const uint32_t> samples) override;
@@ -110,12 +112,16 @@ class ProgramEngine : public Engine {
   bool HasMomentum(TableId table) const;
   absl::Status WaitUntil(int layer, absl::Time deadline);
   absl::Status EndStepUntil(double loss, size_t samples, absl::Time deadline);
+  // Whoever takes this worker's place finds no slice more than one step behind another: before the
+  // first push of a step, waits for the answers to all pushes of the step before.
+  absl::Status AwaitStepBefore(absl::Time deadline);
   // Pushes the layer with its gradient or without, once its values have arrived.
   absl::Status PushUntil(int layer, bool has_gradient, absl::Time deadline);
   void Send(int layer, bool has_gradient, const ProgramSteps::TakenPush& push);
 
   Options options_;
   const int layer_count_;
+  const bool is_bsp_;
   // The parts of a step are its layers, and then by table the rows of sparse tables.
   ProgramSteps steps_;
   ProgramRows rows_;

@@ -11,8 +11,11 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
 #include "absl/time/time.h"
 #include "common/base/fake_clock.h"
+#include "common/base/mutex.h"
 #include "common/base/real_clock.h"
 #include "worker/engine/training_rig.h"
 #include "worker/runtime/training_loop.h"
@@ -35,7 +38,7 @@ std::vector<v1::TableSpec> TwoTables() {
   return tables;
 }
 
-// Throws on demand, as if there were no memory.
+// Throws on demand, as if there were no memory. Also holds callbacks on demand.
 class ThrowingClock : public Clock {
  public:
   // The `number`-th of the next calls of Now on this thread throws.
@@ -51,7 +54,26 @@ class ThrowingClock : public Clock {
     return clock_.Now();
   }
   TimerId RunAt(absl::Time when, absl::AnyInvocable<void()> callback) override {
-    return clock_.RunAt(when, std::move(callback));
+    MutexLock lock(&mu_);
+    if (!holds_) return clock_.RunAt(when, std::move(callback));
+    held_.push_back(std::move(callback));
+    return TimerId();
+  }
+  // Callbacks wait from now on. So do the replies of a rig's server.
+  void Hold() {
+    MutexLock lock(&mu_);
+    holds_ = true;
+  }
+  // Later callbacks do not wait. Waits until `count` do, and returns them.
+  std::vector<absl::AnyInvocable<void()>> TakeHeld(size_t count) {
+    MutexLock lock(&mu_);
+    while (held_.size() < count) {
+      mu_.Unlock();
+      std::this_thread::yield();
+      mu_.Lock();
+    }
+    holds_ = false;
+    return std::exchange(held_, {});
   }
   bool Cancel(TimerId timer) override { return clock_.Cancel(timer); }
   bool WaitUntil(Mutex& mutex, CondVar& condition, absl::Time deadline) override
@@ -66,6 +88,9 @@ class ThrowingClock : public Clock {
   const std::thread::id maker_ = std::this_thread::get_id();
   std::atomic<int> waits_of_maker_ = 0;
   RealClock clock_;
+  Mutex mu_;
+  bool holds_ ABSL_GUARDED_BY(mu_) = false;
+  std::vector<absl::AnyInvocable<void()>> held_ ABSL_GUARDED_BY(mu_);
   std::thread::id thread_;  // set before calls_left_
   mutable std::atomic<int> calls_left_ = 0;
 };
@@ -82,6 +107,7 @@ class ProgramEngineTest : public testing::Test {
     options.initial.resize(2);
     options.job.mutable_cluster()->set_num_workers(1);
     options.steps = steps;
+    options.is_replaceable = is_replaceable_;
     engine_ = std::make_unique<ProgramEngine>(options);
     TrainingRig::Options rig;
     rig.learning_rate = kLearningRate;
@@ -133,6 +159,7 @@ class ProgramEngineTest : public testing::Test {
 
   ThrowingClock clock_;
   std::vector<v1::TableSpec> tables_ = TwoTables();
+  bool is_replaceable_ = false;
   std::unique_ptr<ProgramEngine> engine_;
   std::unique_ptr<TrainingRig> rig_;
   std::unique_ptr<TrainingLoop> loop_;
@@ -195,6 +222,53 @@ TEST_F(ProgramEngineTest, ALayerWithoutAPushKeepsItsValues) {
   End();
   EXPECT_EQ(Values(0), unused);
   EXPECT_FLOAT_EQ(Values(1)[0], used[0] - kLearningRate);
+}
+
+// Otherwise a process in this one's place would find slices two steps apart.
+TEST_F(ProgramEngineTest, OnlyAReplaceableProgramWaitsForTheStepBeforeInAllLayers) {
+  for (const bool is_replaceable : {false, true}) {
+    is_replaceable_ = is_replaceable;
+    Start(/*steps=*/2);
+    EXPECT_EQ(engine_->is_replaceable(), is_replaceable);
+    clock_.Hold();
+    ASSERT_TRUE(engine_->Push(1, kForever).ok());
+    std::vector<absl::AnyInvocable<void()>> replies = clock_.TakeHeld(1);
+    EXPECT_TRUE(engine_->Push(0, kForever).ok()) << "of the same step";
+    EXPECT_TRUE(engine_->EndStep(0, 1, kForever).ok());
+    EXPECT_TRUE(engine_->Wait(0, kForever).ok());
+    const absl::Status early = engine_->Push(0, kShort);
+    EXPECT_EQ(early.ok(), !is_replaceable);
+    EXPECT_EQ(absl::IsDeadlineExceeded(early), is_replaceable) << early;
+    for (auto& reply : replies) reply();
+    EXPECT_EQ(engine_->Push(0, kForever).ok(), is_replaceable) << "the other one has pushed it";
+    ASSERT_TRUE(engine_->EndStep(0, 1, kForever).ok());
+    End();
+    EXPECT_TRUE(loop_status_.ok()) << loop_status_;
+  }
+}
+
+TEST_F(ProgramEngineTest, OnlyAReplaceableProgramWaitsForTheStepBeforeInSparseTablesToo) {
+  tables_[1].clear_shape();
+  tables_[1].mutable_sparse()->set_dim(2);
+  const auto push_rows = [this] { return engine_->rows().Push(TableId(1), {}, {}, {}, kShort); };
+  for (const bool is_replaceable : {false, true}) {
+    for (const bool are_rows_late : {false, true}) {
+      SCOPED_TRACE(testing::Message() << is_replaceable << are_rows_late);
+      is_replaceable_ = is_replaceable;
+      Start(/*steps=*/2);
+      clock_.Hold();
+      ASSERT_TRUE((are_rows_late ? push_rows() : engine_->Push(0, kForever)).ok());
+      std::vector<absl::AnyInvocable<void()>> replies = clock_.TakeHeld(1);
+      EXPECT_TRUE(engine_->EndStep(0, 1, kForever).ok());
+      const absl::Status early = are_rows_late ? engine_->Push(0, kShort) : push_rows();
+      EXPECT_EQ(early.ok(), !is_replaceable) << early;
+      EXPECT_EQ(absl::IsDeadlineExceeded(early), is_replaceable) << early;
+      for (auto& reply : replies) reply();
+      ASSERT_TRUE(engine_->EndStep(0, 1, kForever).ok());
+      End();
+      EXPECT_TRUE(loop_status_.ok()) << loop_status_;
+    }
+  }
 }
 
 TEST_F(ProgramEngineTest, ALayerIsPushedOnceAStep) {

@@ -11,8 +11,12 @@
 namespace capstan {
 
 ProgramRows::ProgramRows(Clock* clock, const std::vector<v1::TableSpec>* tables,
-                         ProgramSteps* steps, size_t first_part)
-    : clock_(clock), tables_(tables), steps_(steps), first_part_(first_part) {}
+                         ProgramSteps* steps, size_t first_part, Await before_push)
+    : clock_(clock),
+      tables_(tables),
+      steps_(steps),
+      first_part_(first_part),
+      before_push_(std::move(before_push)) {}
 
 absl::Status ProgramRows::CheckSparse(TableId table) const {
   if (table.value() < tables_->size() && IsSparse(table)) return absl::OkStatus();
@@ -82,10 +86,19 @@ absl::Status ProgramRows::PushNothing(absl::Time deadline) {
   return absl::OkStatus();
 }
 
+absl::Status ProgramRows::AwaitAnswers(absl::Time deadline) {
+  for (uint32_t i = 0; i < tables_->size(); ++i) {
+    if (!IsSparse(TableId(i))) continue;
+    RETURN_IF_ERROR(Use(TableId(i), deadline, [](RowStore&) { return absl::OkStatus(); }));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ProgramRows::PushUntil(TableId table, absl::Span<const uint64_t> keys,
                                     absl::Span<const float> gradients,
                                     absl::Span<const uint64_t> next_keys, absl::Time deadline) {
   RETURN_IF_ERROR(CheckSparse(table));
+  RETURN_IF_ERROR(before_push_(deadline));
   const std::string name = absl::StrCat("table ", (*tables_)[table.value()].name());
   bool is_pushed = false;
   while (!is_pushed) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "absl/functional/function_ref.h"
@@ -22,10 +23,13 @@ namespace capstan {
 // and INVALID_ARGUMENT if the table is dense, or if there are too many keys. Thread-safe.
 class ProgramRows {
  public:
-  // The arguments outlive this object. The push of a table's rows is part `first_part` + its id of
-  // a step.
+  // What a push waits for, by a deadline.
+  using Await = std::function<absl::Status(absl::Time)>;
+
+  // The pointers outlive this object. The push of a table's rows is part `first_part` + its id of a
+  // step.
   ProgramRows(Clock* clock, const std::vector<v1::TableSpec>* tables, ProgramSteps* steps,
-              size_t first_part);
+              size_t first_part, Await before_push);
 
   // Number of values in a row.
   absl::StatusOr<size_t> DimOf(TableId table) const;
@@ -41,6 +45,8 @@ class ProgramRows {
                     absl::Duration limit);
   // In each sparse table that was not pushed in the open step, the step is done without a gradient.
   absl::Status PushNothing(absl::Time deadline);
+  // Waits until no exchange of any table is open.
+  absl::Status AwaitAnswers(absl::Time deadline);
 
  private:
   bool IsSparse(TableId table) const { return (*tables_)[table.value()].has_sparse(); }
@@ -58,6 +64,7 @@ class ProgramRows {
   const std::vector<v1::TableSpec>* const tables_;
   ProgramSteps* const steps_;
   const size_t first_part_;
+  const Await before_push_;
 };
 
 }  // namespace capstan

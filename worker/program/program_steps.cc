@@ -186,6 +186,11 @@ bool ProgramSteps::IsPushed(size_t part) const {
   return pushed_[part];
 }
 
+bool ProgramSteps::HasPush() const {
+  MutexLock lock(&mu_);
+  return std::find(pushed_.begin(), pushed_.end(), true) != pushed_.end();
+}
+
 absl::Status ProgramSteps::BeginEndOfStep(absl::Time deadline) {
   MutexLock lock(&mu_);
   while (is_ending_step_) RETURN_IF_ERROR(WaitLocked(deadline));
@@ -205,10 +210,21 @@ absl::Status ProgramSteps::CloseStep(double loss, size_t samples) {
   result_.loss_sum = loss * static_cast<double>(samples);
   samples_ = samples;
   open_.reset();
+  has_begun_ = false;
   next_ = next_ + 1;
   pushed_.assign(pushed_.size(), false);
   changed_.NotifyAll();
   return absl::OkStatus();
+}
+
+void ProgramSteps::NoteBegun() {
+  MutexLock lock(&mu_);
+  has_begun_ = true;
+}
+
+bool ProgramSteps::IsWithinStep() const {
+  MutexLock lock(&mu_);
+  return has_begun_ || may_end_early_ || (most_steps_ > 0 && next_ >= Step(most_steps_));
 }
 
 void ProgramSteps::AgreeToEnd() {

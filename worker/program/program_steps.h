@@ -66,6 +66,8 @@ class ProgramSteps {
   // The part was not pushed after all.
   void ReturnPush(size_t part);
   bool IsPushed(size_t part) const;
+  // Whether some part of it is pushed.
+  bool HasPush() const;
   // The caller alone ends the open step, between these two.
   absl::Status BeginEndOfStep(absl::Time deadline);
   void FinishEndOfStep();
@@ -85,6 +87,10 @@ class ProgramSteps {
   // The store, while the worker trains. FAILED_PRECONDITION before the training.
   absl::StatusOr<StoreLease> LeaseStore();
 
+  // The program has waited for values of the step, or has pushed in it.
+  void NoteBegun();
+  // Whether the program is between NoteBegun and the end of the step, or may have no further step.
+  bool IsWithinStep() const;
   // All workers have agreed to end, maybe before the steps that they had announced.
   void AgreeToEnd();
   // There is no further step. FAILED_PRECONDITION: a step is under way, or more were announced.
@@ -174,6 +180,7 @@ class ProgramSteps {
   int store_users_ ABSL_GUARDED_BY(mu_) = 0;
   Step next_ ABSL_GUARDED_BY(mu_);
   std::optional<Step> open_ ABSL_GUARDED_BY(mu_);     // to the program's pushes
+  bool has_begun_ ABSL_GUARDED_BY(mu_) = false;       // NoteBegun was called in the step
   bool is_ending_step_ ABSL_GUARDED_BY(mu_) = false;  // by one thread; others wait
   std::vector<bool> pushed_ ABSL_GUARDED_BY(mu_);     // in the open step, by part
   int64_t most_steps_ ABSL_GUARDED_BY(mu_);           // of every worker; 0: not known

@@ -27,6 +27,13 @@ absl::Duration TimeUntilTurn(uint32_t rank, uint32_t next, absl::Duration longes
   return std::min<absl::Duration>(longest, absl::Milliseconds(50) * (rank - next));
 }
 
+// How long a worker that has waited this long for a lost one's place waits before it asks again. A
+// broken connection is noticed within a fraction of a second, a silent worker after its lease.
+absl::Duration TimeUntilNextQuestion(absl::Duration waited, absl::Duration longest) {
+  constexpr absl::Duration kShortest = absl::Milliseconds(20);
+  return std::min(longest, std::max(kShortest, waited / 4));
+}
+
 // Adds what helps against gradients that are too large, where the job's flags have the learning
 // rate. A program of the user's knows best itself.
 absl::Status WithAdvice(const absl::Status& status, const v1::JobSpec& job) {
@@ -51,6 +58,7 @@ absl::StatusOr<WorkerId> RegisterWorker(const v1::JobSpec& job, Incarnation inca
   if (options.rank.has_value()) request.set_rank(*options.rank);
   request.set_incarnation(incarnation.value());
   request.set_may_enter_late(true);
+  request.set_is_replaceable(options.is_replaceable);
   request.mutable_tables()->Assign(tables.begin(), tables.end());
   request.set_own_arrays(own_arrays);
   request.set_host(host);
@@ -81,7 +89,8 @@ absl::StatusOr<WorkerId> RegisterWorker(const v1::JobSpec& job, Incarnation inca
       LOG(INFO) << "waits up to " << patience
                 << " for the place of a lost worker: " << reply.status().message();
     }
-    SleepUntil(clock, clock.Now() + interval);
+    const absl::Time now = clock.Now();
+    SleepUntil(clock, now + TimeUntilNextQuestion(now - begin, interval));
   }
 }
 
@@ -99,10 +108,11 @@ absl::Status Worker::Run() {
   // No failure to report: a refused worker is no member.
   options_.on_readiness(absl::UnavailableError("waits for a place in the job"));
   const OwnState* const own_state = setup->engine->own_state();
-  ASSIGN_OR_RETURN(const WorkerId id,
-                   RegisterWorker(job.job(), options_.incarnation, setup->engine->tables(),
-                                  own_state == nullptr ? 0 : own_state->arrays(), options_.host,
-                                  coordinator, clock, {options_.rank, options_.end}));
+  ASSIGN_OR_RETURN(
+      const WorkerId id,
+      RegisterWorker(job.job(), options_.incarnation, setup->engine->tables(),
+                     own_state == nullptr ? 0 : own_state->arrays(), options_.host, coordinator,
+                     clock, {options_.rank, options_.end, setup->engine->is_replaceable()}));
   const MetricsSources::Registration info =
       AddMemberInfo(options_.metrics, "worker", id.value(), job.job().name());
   if (options_.end != nullptr) options_.end->Await();

@@ -29,13 +29,14 @@ namespace capstan {
 struct RegisterOptions {
   std::optional<uint32_t> rank;  // v1::RegisterWorkerRequest::rank
   EndRequest* end = nullptr;     // asks the worker to give up; null: nobody does
+  bool is_replaceable = false;   // v1::RegisterWorkerRequest::is_replaceable
 };
 
 // Registers a worker, possibly in the place of a lost one. Its engine has `own_arrays` arrays of
-// own state. `host` is v1::RegisterWorkerRequest::host. While the job has no free place, asks again
-// every heartbeat interval. RESOURCE_EXHAUSTED once the lease of any worker lost before the call
-// must have run out. CANCELLED if it was asked to end. Otherwise the coordinator's errors. Blocks;
-// for the main thread alone.
+// own state. `host` is v1::RegisterWorkerRequest::host. While the job has no free place, asks
+// again, at least every heartbeat interval. RESOURCE_EXHAUSTED once the lease of any worker lost
+// before the call must have run out. CANCELLED if it was asked to end. Otherwise the coordinator's
+// errors. Blocks; for the main thread alone.
 absl::StatusOr<WorkerId> RegisterWorker(const v1::JobSpec& job, Incarnation incarnation,
                                         const std::vector<v1::TableSpec>& tables,
                                         uint32_t own_arrays, const std::string& host,

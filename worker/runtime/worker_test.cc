@@ -91,7 +91,8 @@ TEST_F(RegisterWorkerTest, AFreePlaceIsTakenAtOnce) {
 TEST_F(RegisterWorkerTest, APlaceIsTakenWithinAHeartbeatAfterTheLeaseOfALostWorker) {
   EXPECT_EQ(Register(absl::ResourceExhaustedError("all live"), absl::Seconds(4.5)).value(),
             WorkerId(3));
-  EXPECT_EQ(waited_, absl::Seconds(5));
+  EXPECT_GE(waited_, absl::Seconds(4.5));
+  EXPECT_LE(waited_, absl::Seconds(5.5));
 }
 
 TEST_F(RegisterWorkerTest, WaitsForNoLongerThanALostWorkersLeaseCanLast) {
@@ -100,7 +101,8 @@ TEST_F(RegisterWorkerTest, WaitsForNoLongerThanALostWorkersLeaseCanLast) {
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(status.message()), HasSubstr("has waited 6 s"));
   EXPECT_THAT(std::string(status.message()), HasSubstr("all live"));
-  EXPECT_EQ(waited_, absl::Seconds(6));
+  EXPECT_GE(waited_, absl::Seconds(6));
+  EXPECT_LE(waited_, absl::Seconds(7));
 }
 
 TEST_F(RegisterWorkerTest, AWorkerWithARankAsksUntilItIsItsTurn) {

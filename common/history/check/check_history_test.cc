@@ -254,6 +254,37 @@ TEST(CheckHistoryTest, WhatTheOlderIncarnationHadSentIsNotHeardAfterTheNewer) {
   }
 }
 
+// Worker 1 is lost after its push of step 0, and another process with incarnation 200 begins at
+// `first_step`.
+HistoryBuilder ReplacedAfterStep0(v1::ContractRecord::Mode mode, int64_t first_step) {
+  HistoryBuilder builder = Started(mode, 0);
+  builder.Ask(0, 100, 0, 1, 20).Answer(42, 1, 1, {{0, 0}, {1, 0}}, /*is_mean=*/true);
+  builder.Ask(1, 101, 0, 1, 40).Answer(42, 1, 1, {{0, 0}, {1, 0}}, /*is_mean=*/true);
+  builder.Member(kDied, 1, 101, 43).Member(kJoining, 1, 200, 44);
+  builder.Member(kEntered, 1, 200, 45, first_step);
+  return builder;
+}
+
+TEST(CheckHistoryTest, AnotherProcessMayDoALostOnesStepAgainWithTheValuesBeforeIt) {
+  HistoryBuilder builder = ReplacedAfterStep0(kBsp, /*first_step=*/0);
+  builder.Ask(1, 200, -1, 0, 50).Answer(52, 0, 0, {});
+  builder.Ask(1, 200, 0, 1, 54).Answer(56, 1, 1, {{0, 0}, {1, 0}}, /*is_mean=*/true).End(60);
+  EXPECT_EQ(ViolationOf(builder), "");
+}
+
+TEST(CheckHistoryTest, WhoDoesNoStepAgainMustNotSeeOlderValues) {
+  HistoryBuilder same = ReplacedAfterStep0(kBsp, /*first_step=*/0);
+  same.Ask(0, 100, -1, 0, 50).Answer(52, 0, 0, {}).End(60);
+  EXPECT_THAT(ViolationOf(same), StartsWith("monotonic reads"));
+  HistoryBuilder next = ReplacedAfterStep0(kBsp, /*first_step=*/1);
+  next.Ask(1, 200, -1, 1, 50).Answer(52, 0, 0, {}).End(60);
+  EXPECT_THAT(ViolationWithoutValues(next), StartsWith("stale incarnation"));
+  // Outside of BSP no step is done again.
+  HistoryBuilder async = ReplacedAfterStep0(kAsync, /*first_step=*/0);
+  async.Ask(1, 200, -1, 0, 50).Answer(52, 0, 0, {}).End(60);
+  EXPECT_THAT(ViolationWithoutValues(async), StartsWith("stale incarnation"));
+}
+
 TEST(CheckHistoryTest, AChangeOfStalenessCountsFromItsStepAndForItsTable) {
   for (const bool is_of_this_table : {true, false}) {
     HistoryBuilder builder = Started(kSsp, 0);

@@ -74,7 +74,7 @@ void CheckMonotonic(const CheckedSlice& checked, Violations& violations) {
   for (const RecordedExchange* exchange : checked.slice.exchanges()) {
     if (!exchange->is_ok()) continue;
     const RecordedExchange*& before = latest[exchange->worker];
-    if (before != nullptr && exchange->Follows(*before)) {
+    if (before != nullptr && checked.MustFollow(*exchange, *before)) {
       if (exchange->version < before->version || exchange->min_step < before->min_step) {
         violations.Add(
             "monotonic reads",
@@ -115,7 +115,8 @@ void CheckIncarnations(const CheckedSlice& checked, Violations& violations) {
         if (newer.in_time != nullptr &&
             checked.IsBefore(newer.in_time->end_ns, exchange->begin_ns)) {
           before = newer.in_time;
-        } else if (newer.in_version != nullptr && newer.in_version->version < exchange->version) {
+        } else if (newer.in_version != nullptr && newer.in_version->version < exchange->version &&
+                   !checked.SeesOpenStep(*newer.in_version, *exchange)) {
           before = newer.in_version;
         }
         if (before == nullptr) continue;

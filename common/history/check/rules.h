@@ -22,6 +22,15 @@ struct CheckedSlice {
   bool IsBefore(int64_t a_ns, int64_t b_ns) const {
     return a_ns < b_ns && b_ns - a_ns > history.header.clock_skew_ns();
   }
+  // `again` sees the values with which a step of `other`, of the same worker, began: a process in
+  // the worker's place does it again.
+  bool SeesOpenStep(const RecordedExchange& again, const RecordedExchange& other) const {
+    return again.DoesAgain(other) && contract.Of(again.slice.table, *again.pull_step).is_isolated();
+  }
+  // `later` must not see older values than `earlier`, of the same worker.
+  bool MustFollow(const RecordedExchange& later, const RecordedExchange& earlier) const {
+    return later.Follows(earlier) && !SeesOpenStep(later, earlier);
+  }
 };
 
 // A rule of the contract that a history breaks.

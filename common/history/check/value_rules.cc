@@ -215,10 +215,10 @@ class PullCheck {
 };
 
 // The pull has all updates of an earlier pull by the same worker.
-void CheckNothingLost(const RecordedExchange& pull, const SliceContents& contents,
-                      const RecordedExchange& earlier, const SliceContents& earlier_contents,
-                      Violations& violations) {
-  if (!pull.Follows(earlier)) return;
+void CheckNothingLost(const CheckedSlice& checked, const RecordedExchange& pull,
+                      const SliceContents& contents, const RecordedExchange& earlier,
+                      const SliceContents& earlier_contents, Violations& violations) {
+  if (!checked.MustFollow(pull, earlier)) return;
   for (uint32_t worker = 0; worker < contents.num_workers(); ++worker) {
     for (Step step; step < Step(contents.steps()); step = step + 1) {
       const WorkerId of(worker);
@@ -249,7 +249,7 @@ void CheckValues(const CheckedSlice& checked, Violations& violations) {
       latest.emplace(pull->worker, std::make_pair(pull, *std::move(contents)));
       continue;
     }
-    CheckNothingLost(*pull, *contents, *it->second.first, it->second.second, violations);
+    CheckNothingLost(checked, *pull, *contents, *it->second.first, it->second.second, violations);
     it->second = {pull, *std::move(contents)};
   }
 }

@@ -159,7 +159,9 @@ std::vector<std::string> WorkerLines(const ProgressSample& now, const ProgressSa
     const v1::Progress& progress = ProgressOf(now.status, worker.worker());
     std::string line = absl::StrFormat("worker-%-2d %s", worker.worker(), StepColumn(progress));
     if (!worker.is_live()) {
-      absl::StrAppend(&line, HasDoneItsSteps(progress) ? " done" : " lost");
+      absl::StrAppend(&line, HasDoneItsSteps(progress) ? " done"
+                             : worker.holds_place()    ? " lost; its place is held"
+                                                       : " lost");
     } else if (worker.is_entering()) {
       absl::StrAppend(&line, " taking a lost worker's place");
     } else {

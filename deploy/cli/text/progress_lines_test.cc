@@ -149,6 +149,14 @@ TEST(ProgressLinesTest, AWorkerThatHasLeftAfterItsStepsIsNotLost) {
   EXPECT_THAT(WorkerLines(now, now), ElementsAre(HasSubstr(" 0 behind"), EndsWith(" done")));
 }
 
+TEST(ProgressLinesTest, ALostWorkersPlaceMayBeHeld) {
+  ProgressSample now = Training(absl::Seconds(10), {40, 40});
+  now.status.mutable_view()->mutable_workers(1)->set_is_live(false);
+  EXPECT_THAT(WorkerLines(now, now), ElementsAre(_, EndsWith(" lost")));
+  now.status.mutable_view()->mutable_workers(1)->set_holds_place(true);
+  EXPECT_THAT(WorkerLines(now, now), ElementsAre(_, EndsWith(" lost; its place is held")));
+}
+
 TEST(ProgressLinesTest, WorkerThatTakesAnothersPlaceIsMarkedAndHasNoLossBeforeItComputes) {
   ProgressSample now = Training(absl::Seconds(10), {40, 0});
   now.status.mutable_view()->mutable_workers(1)->set_is_entering(true);

@@ -141,7 +141,7 @@ absl::Status CheckOthers(const Flags& flags) {
         "--", name, ": expected --hosts=HOST,... with it, got none; add it, or leave out --",
         name));
   }
-  for (const std::string name : {"rendezvous", "nnodes", "restart", "record_history"}) {
+  for (const std::string name : {"rendezvous", "nnodes", "record_history"}) {
     if (!has_hosts || flags.count(name) == 0) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         "--", name, ": expected a job without --hosts, got both; leave out one of the two"));

@@ -17,6 +17,12 @@ class LeaseTable {
 
   // The member's lease runs from `now`.
   void Renew(MemberKey member, absl::Time now) { expiry_[member] = now + lease_; }
+  // The running lease of the member ends by then, unless it is renewed.
+  void EndBy(MemberKey member, absl::Time end) {
+    if (const auto it = expiry_.find(member); it != expiry_.end()) {
+      it->second = std::min(it->second, end);
+    }
+  }
   // The member's lease does not run until it is renewed.
   void Hold(MemberKey member) { expiry_[member] = absl::InfiniteFuture(); }
   void Clear() { expiry_.clear(); }

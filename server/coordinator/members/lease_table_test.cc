@@ -38,6 +38,18 @@ TEST(LeaseTableTest, HeldLeaseDoesNotRun) {
   EXPECT_THAT(leases.TakeExpired(kStart + absl::Hours(1)), IsEmpty());
 }
 
+TEST(LeaseTableTest, ALeaseThatIsToEndSoonerDoesSoUnlessItIsRenewed) {
+  LeaseTable leases(absl::Seconds(10));
+  leases.Renew(kWorker, kStart);
+  leases.EndBy(kWorker, kStart + absl::Seconds(2));
+  leases.EndBy(kWorker, kStart + absl::Seconds(3));
+  EXPECT_EQ(leases.NextExpiry(), kStart + absl::Seconds(2));
+  leases.Renew(kWorker, kStart + absl::Seconds(1));
+  EXPECT_EQ(leases.NextExpiry(), kStart + absl::Seconds(11));
+  leases.EndBy(kServer, kStart);
+  EXPECT_THAT(leases.TakeExpired(kStart), IsEmpty());
+}
+
 TEST(LeaseTableTest, NothingRunsOutTwiceOrAfterClear) {
   LeaseTable leases(absl::Seconds(10));
   leases.Renew(kServer, kStart);

@@ -73,7 +73,7 @@ MemberLoss LossOfWorker(uint32_t worker, const std::string& what, const std::str
     return Failing(
         absl::StrCat(what, " before training began: see its log, and start the job again"));
   }
-  const bool is_last = !facts.members.LowestLiveWorker().has_value();
+  const bool is_last = !facts.members.HasWorkers();
   if (is_last && !facts.job.stay()) {
     return Failing(absl::StrCat(
         what, " and was the last live worker: see the workers' logs, and start the job again"));
@@ -87,7 +87,7 @@ MemberLoss LossOfWorker(uint32_t worker, const std::string& what, const std::str
         "go on from a checkpoint"));
   }
   const Member& member = facts.members.workers()[worker];
-  const bool changes_bits = member.is_lost() && ChangesBits(facts);
+  const bool changes_bits = member.is_lost() && !HasFinished(member.progress) && ChangesBits(facts);
   if (changes_bits && !facts.job.membership().allow_other_bits()) {
     return Failing(absl::StrCat(
         what, "; under bsp the others could go on with other bits only (--allow_other_bits)"));

@@ -57,6 +57,23 @@ TEST(MemberLossTest, TheOthersGoOnWithOtherBitsWhileThereAreStepsUnderBsp) {
   EXPECT_FALSE(Lose(done, 1).changes_bits);
 }
 
+TEST(MemberLossTest, AWorkerThatHadDoneItsStepsChangesNoBitsThoughOthersHaveSomeLeft) {
+  ExampleFacts example = Training(/*stays=*/false, /*allows_other_bits=*/false);
+  SetSteps(example, /*steps_done=*/4);
+  example.Worker(1).progress.set_steps_done(9);
+  const MemberLoss loss = Lose(example, 1);
+  EXPECT_FALSE(loss.fails_job) << loss.event.text;
+  EXPECT_FALSE(loss.changes_bits);
+}
+
+TEST(MemberLossTest, AHeldPlaceMayStillGetAWorkerSoNobodyIsTheLastBesideIt) {
+  ExampleFacts example = Training();
+  SetSteps(example, /*steps_done=*/4);
+  example.Worker(0).end = "it is gone";
+  example.Worker(0).holds_place = true;
+  EXPECT_FALSE(Lose(example, 1).fails_job);
+}
+
 TEST(MemberLossTest, AJobThatMayNotHaveOtherBitsFails) {
   ExampleFacts example = Training(/*stays=*/false, /*allows_other_bits=*/false);
   SetSteps(example, /*steps_done=*/4);

@@ -65,15 +65,28 @@ absl::StatusOr<uint32_t> MemberRegistry::Add(Role role, Incarnation incarnation,
   return static_cast<uint32_t>(members.size() - 1);
 }
 
-absl::StatusOr<uint32_t> MemberRegistry::TakePlaceOfDeadWorker(Incarnation incarnation,
-                                                               std::optional<uint32_t> rank) {
+std::optional<uint32_t> MemberRegistry::FindDeadWorker(std::optional<uint32_t> rank) const {
+  std::optional<uint32_t> first;
   for (uint32_t id = 0; id < workers_.size(); ++id) {
     if (workers_[id].is_live() || id != rank.value_or(id)) continue;
-    if (workers_[id].is_lost()) replaced_workers_.push_back(workers_[id].progress);
-    replaced_.insert(workers_[id].incarnation);
-    workers_[id] = Member();
-    workers_[id].incarnation = incarnation;
-    return id;
+    if (workers_[id].holds_place) return id;
+    first = first.value_or(id);
+  }
+  return first;
+}
+
+absl::StatusOr<uint32_t> MemberRegistry::TakePlaceOfDeadWorker(Incarnation incarnation,
+                                                               std::optional<uint32_t> rank) {
+  if (const std::optional<uint32_t> id = FindDeadWorker(rank)) {
+    Member& place = workers_[*id];
+    if (place.is_lost()) replaced_workers_.push_back(place.progress);
+    replaced_.insert(place.incarnation);
+    Member member;
+    member.incarnation = incarnation;
+    member.holds_place = place.holds_place;
+    member.lost_at = place.lost_at;
+    place = std::move(member);
+    return *id;
   }
   if (rank.has_value()) {
     return absl::ResourceExhaustedError(
@@ -144,8 +157,13 @@ bool MemberRegistry::ServersHaveSeen(uint64_t view_version) const {
 
 bool MemberRegistry::LiveWorkersHaveFinished() const {
   return std::all_of(workers_.begin(), workers_.end(), [](const Member& worker) {
-    return !worker.is_live() || HasFinished(worker.progress);
+    return worker.is_live() ? HasFinished(worker.progress) : !worker.holds_place;
   });
+}
+
+bool MemberRegistry::HasWorkers() const {
+  return std::any_of(workers_.begin(), workers_.end(),
+                     [](const Member& worker) { return worker.is_live() || worker.holds_place; });
 }
 
 std::optional<uint32_t> MemberRegistry::LowestLiveWorker() const {
@@ -186,6 +204,8 @@ void MemberRegistry::WriteTo(v1::JobView& view) const {
     info.set_is_live(workers_[id].is_live());
     info.set_first_step(workers_[id].first_step.value());
     info.set_is_entering(workers_[id].is_entering);
+    info.set_holds_place(workers_[id].holds_place);
+    info.set_has_left(workers_[id].has_left);
   }
 }
 

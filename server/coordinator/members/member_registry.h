@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "common/base/ids.h"
 #include "common/routing/routing_table.h"
 #include "proto/coordinator_service.pb.h"
@@ -31,6 +32,10 @@ struct Member {
   bool is_entering = false;
   // Workers of a job that stays only: it has left for this reason.
   bool has_done_its_steps = false;
+  bool has_left = false;  // as in v1::WorkerInfo
+  // Workers only, as in v1::WorkerInfo; and since when the place has no worker.
+  bool holds_place = false;
+  absl::Time lost_at;
 
   bool is_live() const { return end.empty(); }
   bool is_lost() const { return !is_live() && !has_done_its_steps; }
@@ -49,8 +54,9 @@ class MemberRegistry {
   // The new member's id. FAILED_PRECONDITION: all places are taken.
   absl::StatusOr<uint32_t> Add(Role role, Incarnation incarnation, const ServerAddress& address,
                                const std::string& host = "");
-  // Gives the place of the first dead worker, or of the one with this rank, to another process.
-  // Returns the worker's id. RESOURCE_EXHAUSTED: all are live, or this one is.
+  // Gives the place of the first dead worker, or of the one with this rank, to another process. A
+  // held place comes before others. Returns the worker's id. RESOURCE_EXHAUSTED: all are live, or
+  // this one is.
   absl::StatusOr<uint32_t> TakePlaceOfDeadWorker(Incarnation incarnation,
                                                  std::optional<uint32_t> rank = std::nullopt);
   // The worker begins at this step.
@@ -76,7 +82,10 @@ class MemberRegistry {
 
   // All servers have acted on a view of this version or a later one.
   bool ServersHaveSeen(uint64_t view_version) const;
+  // False while a place is held.
   bool LiveWorkersHaveFinished() const;
+  // Whether a worker is live, or its place is held.
+  bool HasWorkers() const;
   // The hosts of all members.
   std::set<std::string> Hosts() const;
   std::optional<uint32_t> LowestLiveWorker() const;
@@ -89,6 +98,9 @@ class MemberRegistry {
   void WriteTo(v1::JobView& view) const;
 
  private:
+  // Whose place is given to another process next; none: all are live, or this one is.
+  std::optional<uint32_t> FindDeadWorker(std::optional<uint32_t> rank) const;
+
   const uint32_t num_servers_;
   const uint32_t num_workers_;
   std::vector<Member> servers_;

@@ -72,6 +72,18 @@ TEST(MemberRegistryTest, KnowsWhoseWorkersPlaceWasTaken) {
   EXPECT_FALSE(members.IsReplaced(Incarnation(6)));
 }
 
+TEST(MemberRegistryTest, AHeldPlaceIsTakenBeforeOthersUnlessTheProcessHasARank) {
+  MemberRegistry members(1, 3);
+  for (const uint64_t incarnation : {5, 6, 7}) {
+    ASSERT_TRUE(members.Add(kWorker, Incarnation(incarnation), {}).ok());
+  }
+  for (Member& worker : members.OfRole(kWorker)) worker.end = "was declared dead";
+  members.OfRole(kWorker)[1].holds_place = true;
+  EXPECT_EQ(members.TakePlaceOfDeadWorker(Incarnation(8), /*rank=*/2).value(), 2u);
+  EXPECT_EQ(members.TakePlaceOfDeadWorker(Incarnation(9)).value(), 1u);
+  EXPECT_EQ(members.TakePlaceOfDeadWorker(Incarnation(10)).value(), 0u);
+}
+
 TEST(MemberRegistryTest, KnowsWhoIsDone) {
   MemberRegistry members(1, 2);
   ASSERT_TRUE(members.Add(kServer, Incarnation(1), {"a:1"}).ok());
@@ -96,6 +108,34 @@ TEST(MemberRegistryTest, KnowsWhoIsDone) {
   EXPECT_FALSE(view.workers(0).is_live());
   EXPECT_EQ(view.workers(1).incarnation(), 6u);
   EXPECT_EQ(view.servers(0).address(), "a:1");
+}
+
+TEST(MemberRegistryTest, NobodyIsDoneBeforeAHeldPlaceHasAWorkerAgain) {
+  MemberRegistry members(1, 2);
+  for (const uint64_t incarnation : {5, 6}) {
+    ASSERT_TRUE(members.Add(kWorker, Incarnation(incarnation), {}).ok());
+  }
+  std::vector<Member>& workers = members.OfRole(kWorker);
+  for (Member& worker : workers) {
+    worker.progress.set_steps_total(9);
+    worker.progress.set_steps_done(9);
+  }
+  workers[0].end = "was silent";
+  workers[0].holds_place = true;
+  EXPECT_FALSE(members.LiveWorkersHaveFinished()) << "whatever the lost one has done";
+  workers[1].end = "was silent";
+  EXPECT_TRUE(members.HasWorkers());
+  EXPECT_EQ(members.LowestLiveWorker(), std::nullopt);
+  v1::JobView view;
+  members.WriteTo(view);
+  EXPECT_TRUE(view.workers(0).holds_place());
+  EXPECT_FALSE(view.workers(1).holds_place());
+  ASSERT_EQ(members.TakePlaceOfDeadWorker(Incarnation(7)).value(), 0u);
+  EXPECT_TRUE(workers[0].holds_place) << "until it has a first step";
+  EXPECT_FALSE(members.LiveWorkersHaveFinished());
+  workers[0].end = "was silent";
+  workers[0].holds_place = false;
+  EXPECT_FALSE(members.HasWorkers());
 }
 
 TEST(MemberRegistryTest, WorkersComputeThatHaveBegunAndAreNotDone) {

@@ -72,7 +72,10 @@ absl::StatusOr<Registration::Place> Registration::Add(const Newcomer& newcomer, 
     return Place{*id, Place::Kind::kKnown};
   }
   RETURN_IF_ERROR(CheckNewcomer(newcomer));
-  if (newcomer.may_enter_late && facts_.view.phase() == v1::TRAINING) {
+  // Before the training nobody is known to be lost, but it may ask again.
+  const v1::Phase phase = facts_.view.phase();
+  const bool is_early = phase == v1::REGISTERING || phase == v1::PLACING;
+  if (newcomer.may_enter_late && (phase == v1::TRAINING || (is_early && !members.Lacks(kWorker)))) {
     ASSIGN_OR_RETURN(const uint32_t id,
                      members.TakePlaceOfDeadWorker(newcomer.incarnation, newcomer.rank));
     events.emplace_back(

@@ -90,6 +90,21 @@ TEST_F(RegistrationTest, AWorkerTakesADeadOnesPlaceOnlyWhileTheJobTrains) {
               HasSubstr("another one has taken its place"));
 }
 
+// A worker may have been lost that nobody misses so far.
+TEST_F(RegistrationTest, AWorkerThatComesLateBeforeTheTrainingMayAskAgain) {
+  for (const uint64_t incarnation : {10, 11}) ASSERT_TRUE(Add(Newcomer(incarnation)).ok());
+  EXPECT_TRUE(absl::IsResourceExhausted(Add(Newcomer(50)).status())) << "a server is missing";
+  ASSERT_TRUE(AddServer().ok());
+  facts_.view.set_phase(v1::PLACING);
+  EXPECT_TRUE(absl::IsResourceExhausted(Add(Newcomer(50)).status()));
+  v1::RegisterWorkerRequest from_the_start = Newcomer(50);
+  from_the_start.set_may_enter_late(false);
+  EXPECT_TRUE(absl::IsFailedPrecondition(Add(from_the_start).status()));
+  facts_.members.OfRole(v1::HeartbeatRequest::WORKER)[1].end = "it is gone";
+  facts_.view.set_phase(v1::TRAINING);
+  EXPECT_EQ(Add(Newcomer(50))->id, 1u);
+}
+
 TEST_F(RegistrationTest, AJobThatHasEndedTakesNobody) {
   facts_.view.set_reason("it broke");
   facts_.view.set_phase(v1::FAILED);

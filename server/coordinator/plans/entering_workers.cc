@@ -1,14 +1,27 @@
 #include "server/coordinator/plans/entering_workers.h"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/time.h"
 #include "server/coordinator/members/member_key.h"
 
 namespace capstan {
 namespace {
 
 constexpr Role kWorker = v1::HeartbeatRequest::WORKER;
+
+// `steps` are those of all servers. One without slices reports the largest step for a held place.
+Step FirstStepOf(const std::map<uint32_t, Step>& steps, bool was_held) {
+  Step first_step = steps.begin()->second;
+  for (const auto& [server, step] : steps) {
+    first_step = was_held ? std::min(first_step, step) : std::max(first_step, step);
+  }
+  return first_step;
+}
 
 }  // namespace
 
@@ -34,7 +47,7 @@ absl::Status EnteringWorkers::Report(const v1::HeartbeatRequest& heartbeat) {
   return absl::OkStatus();
 }
 
-bool EnteringWorkers::Settle(const JobFacts&, JobEvents& events) {
+bool EnteringWorkers::Settle(const JobFacts& facts, JobEvents& events) {
   bool has_entered = false;
   for (auto it = next_steps_.begin(); it != next_steps_.end();) {
     const auto& [worker, steps] = *it;
@@ -42,12 +55,17 @@ bool EnteringWorkers::Settle(const JobFacts&, JobEvents& events) {
       ++it;
       continue;
     }
-    Step first_step;
-    for (const auto& [server, step] : steps) first_step = std::max(first_step, step);
+    Member& member = members_.OfRole(kWorker).at(worker);
+    const Step first_step = FirstStepOf(steps, member.holds_place);
     members_.BeginAt(worker, first_step);
-    members_.OfRole(kWorker).at(worker).is_entering = false;
+    member.is_entering = false;
     events.emplace_back(
-        absl::StrCat(MemberName({kWorker, worker}), " enters at step ", first_step.value()),
+        std::exchange(member.holds_place, false)
+            ? absl::StrFormat("%s was lost at step %d and replaced after %.1f s; nothing was done "
+                              "twice",
+                              MemberName({kWorker, worker}), first_step.value(),
+                              absl::ToDoubleSeconds(facts.clock.Now() - member.lost_at))
+            : absl::StrCat(MemberName({kWorker, worker}), " enters at step ", first_step.value()),
         first_step.value());
     it = next_steps_.erase(it);
     has_entered = true;

@@ -14,7 +14,8 @@ namespace capstan {
 
 // Workers in the place of dead ones, until they have a first step. Each server reports its next
 // step without an update of that place, and waits there. The first step is the largest of these, so
-// that no update is pushed twice. Not thread-safe.
+// that no update is pushed twice. In a place that was held it is the smallest: the worker does the
+// lost one's step again, and servers drop what they have. Not thread-safe.
 class EnteringWorkers : public JobPlan {
  public:
   // `members` must outlive the plan, which says there who is entering.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "absl/time/time.h"
 #include "server/coordinator/members/example_facts.h"
 
 namespace capstan {
@@ -42,6 +43,35 @@ TEST_F(EnteringWorkersTest, AWorkerBeginsBeyondWhatAnyServerHasOfItsPlace) {
   EXPECT_EQ(example_.events[0].text, "worker 3 enters at step 5");
   EXPECT_EQ(example_.events[0].step, 5);
   EXPECT_FALSE(Settle()) << "once";
+}
+
+TEST_F(EnteringWorkersTest, InAHeldPlaceAWorkerDoesTheFirstStepThatAnyServerLacks) {
+  example_.Worker(3).holds_place = true;
+  example_.Worker(3).lost_at = example_.clock.Now();
+  entering_.Await(3);
+  example_.clock.Advance(absl::Milliseconds(2'340));
+  Report(Next(0, 3, 203, 6));
+  EXPECT_FALSE(Settle()) << "one server has reported";
+  EXPECT_TRUE(example_.Worker(3).holds_place) << "it may die before it has entered";
+  Report(Next(1, 3, 203, 5));
+  EXPECT_TRUE(Settle());
+  EXPECT_FALSE(example_.Worker(3).is_entering);
+  EXPECT_FALSE(example_.Worker(3).holds_place);
+  EXPECT_EQ(example_.Worker(3).first_step, Step(5));
+  ASSERT_EQ(example_.events.size(), 1u);
+  EXPECT_EQ(example_.events[0].text,
+            "worker 3 was lost at step 5 and replaced after 2.3 s; nothing was done twice");
+  EXPECT_EQ(example_.events[0].step, 5);
+}
+
+TEST_F(EnteringWorkersTest, AServerWithoutSlicesDoesNotSayWhereAWorkerInAHeldPlaceBegins) {
+  example_.Worker(3).holds_place = true;
+  entering_.Await(3);
+  Report(Next(0, 3, 203, 5));
+  Report(Next(1, 3, 203, kLargestStep.value()));
+  EXPECT_TRUE(Settle());
+  EXPECT_EQ(example_.Worker(3).first_step, Step(5));
+  EXPECT_EQ(example_.facts.members.latest_first_step(), Step(5));
 }
 
 TEST_F(EnteringWorkersTest, ReportsOfAnotherIncarnationDoNotCount) {

@@ -49,7 +49,9 @@
   }
   function isLost(worker) { return !worker.is_live && !isFinished(worker); }
   function state(member) {
-    if (isLost(member)) return {text: 'lost', kind: 'lost'};
+    if (isLost(member)) {
+      return {text: member.holds_place ? 'lost; its place is held' : 'lost', kind: 'lost'};
+    }
     if (!member.is_live) return {text: 'done', kind: ''};
     return {text: member.is_entering ? 'taking a lost one\'s place' : 'live', kind: ''};
   }

@@ -87,6 +87,7 @@ absl::StatusOr<std::unique_ptr<ShardHost>> BenchmarkJob::MakeHost(int server,
   }
   options.epoch = Epoch(1);
   options.clock = server_clock;
+  options.keeps_open_step = keeps_open_step;
   ASSIGN_OR_RETURN(std::unique_ptr<ShardHost> host, ShardHost::Create(std::move(options), source));
   std::vector<ShardHost::Worker> workers;
   for (int i = 0; i < num_workers; ++i) {

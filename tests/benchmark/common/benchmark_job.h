@@ -35,6 +35,7 @@ struct BenchmarkJob {
   ConsistencyMode consistency = ConsistencyMode::kAsync;
   // Measures exchanges for metrics, as capstan_server does. Outlives the host. Null: nothing does.
   const Clock* server_clock = nullptr;
+  bool keeps_open_step = false;  // as in ShardHost::Options
 
   // The table, as workers know it.
   v1::TableSpec TableSpec() const;

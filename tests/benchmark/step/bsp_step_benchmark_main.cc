@@ -44,6 +44,8 @@ ABSL_FLAG(int, servers, 1, "server processes");
 ABSL_FLAG(int, steps, 20, "timed steps, after 3 others");
 ABSL_FLAG(int, repeat, 1, "measurements; their medians are printed");
 ABSL_FLAG(bool, metrics, true, "measure times for metrics, as servers and workers do");
+ABSL_FLAG(bool, keeps_open_step, true,
+          "servers keep the values of the open step, as if workers could be replaced");
 ABSL_FLAG(bool, baselines, true, "also time all-reduces by Gloo and Open MPI");
 ABSL_FLAG(bool, json, false, "print one JSON object as the last line");
 
@@ -96,6 +98,7 @@ absl::Status Serve(const BenchmarkTransport& transport, int server, Parent& pare
   RealClock clock;
   BenchmarkJob job = LoadOfFlags().Job();
   if (absl::GetFlag(FLAGS_metrics)) job.server_clock = &clock;
+  job.keeps_open_step = absl::GetFlag(FLAGS_keeps_open_step);
   ASSIGN_OR_RETURN(const std::unique_ptr<ShardHost> host, job.MakeHost(server));
   return transport.Serve(host.get(), parent);
 }

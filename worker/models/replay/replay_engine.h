@@ -32,6 +32,7 @@ class ReplayEngine : public Engine {
 
   const std::string& device_name() const override { return device_name_; }
   const std::vector<v1::TableSpec>& tables() const override { return tables_; }
+  bool is_replaceable() const override { return true; }
   ParameterMirror* mirror() override { return nullptr; }
   absl::Status LoadBatch(const Dataset&, absl::Span<const uint32_t>) override {
     return absl::OkStatus();

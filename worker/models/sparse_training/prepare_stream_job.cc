@@ -64,6 +64,8 @@ class StreamJob {
     options.tables = model.tables();
     options.initial.resize(options.tables.size());
     options.steps = job.stay() ? 0 : StepsOf(job, data);
+    *options.job.mutable_consistency() = job.consistency();
+    options.is_replaceable = true;
     options.device = CpuDeviceName();
     return options;
   }

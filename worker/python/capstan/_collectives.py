@@ -177,6 +177,7 @@ class OpenCollectives(Collectives):
     def __init__(self, open_job: OpenJob) -> None:
         self._open = open_job
         self._is_calling = threading.Lock()  # one thread after the other
+        self._has_agreed_to_stop = False
 
     def _call(self, function: Callable[..., int], *arguments: object) -> None:
         with self._is_calling:
@@ -194,6 +195,7 @@ class OpenCollectives(Collectives):
         """As Collectives.stop says."""
         stops = ctypes.c_int32()
         self._call(self._open.library.capstan_stop, int(bool(flag)), stops)
+        self._has_agreed_to_stop = self._has_agreed_to_stop or bool(stops.value)
         return bool(stops.value)
 
     def _combine(self, operation: int, part: Part) -> None:

@@ -23,7 +23,8 @@ def connect(coordinator: Optional[str] = None, *, keys: Optional[str] = None,
             insecure: bool = False, rank: Optional[int] = None, steps: int = 0,
             rpc_deadline_seconds: float = 30.0, device: Optional[str] = None,
             trace: Optional[str] = None, record_history: Optional[str] = None,
-            metrics_listen: Optional[str] = None, health_listen: Optional[str] = None) -> Job:
+            metrics_listen: Optional[str] = None, health_listen: Optional[str] = None,
+            replaceable: bool = False) -> Job:
     """Reads the job from its coordinator. All arguments may be left out in a program that
     `capstan run --worker_command` has started.
 
@@ -36,6 +37,10 @@ def connect(coordinator: Optional[str] = None, *, keys: Optional[str] = None,
     device: what the worker computes on, for people: "cuda:0 (NVIDIA H200)". If it has no kind in
         parentheses, the CPU's is added.
     trace, record_history, metrics_listen, health_listen: as the flags of capstan_worker.
+    replaceable: under BSP: this program's data, random draws and state depend on the job, its rank
+        and the step (Job.step) alone. So another process can do the open step of a lost one again,
+        with the same bits. In all workers, or in none. Operations of all workers are then within
+        steps, after a wait for values, or behind the loop over all --steps.
 
     In the main thread SIGTERM asks the worker to leave the job, unless the program has a handler of
     its own: the call after the end of a step then raises LeftJob. An exception that nothing catches
@@ -52,11 +57,14 @@ def connect(coordinator: Optional[str] = None, *, keys: Optional[str] = None,
         keys=_bytes(keys), insecure=insecure, has_rank=rank is not None, rank=rank or 0,
         steps=steps, rpc_deadline_seconds=rpc_deadline_seconds, device=_bytes(device),
         trace=_bytes(trace), record_history=_bytes(record_history),
-        metrics_listen=_bytes(metrics_listen), health_listen=_bytes(health_listen))
+        metrics_listen=_bytes(metrics_listen), health_listen=_bytes(health_listen),
+        replaceable=replaceable)
     pointer = ctypes.c_void_p()
     library = _library.load()
     _in_thread(lambda: int(library.capstan_connect(options, pointer)))
-    return Job(OpenJob(pointer))
+    job = Job(OpenJob(pointer))
+    job._is_replaceable = replaceable
+    return job
 
 
 def _expect_whole(argument: str, value: object, end: int) -> None:
@@ -123,6 +131,7 @@ class Job(OpenCollectives):
         self._layers: dict[int, Layer] = {}
         self._shared_layers: list[Layer] = []  # of several tables
         self._learning_rate: Optional[float] = None
+        self._is_replaceable = False  # as of connect
         self._is_finished = False
         self._must_report = False
         self._has_left = False
@@ -265,6 +274,11 @@ class Job(OpenCollectives):
         """The step that comes next. -1 before `start`. The first one is 0, unless the job goes on
         from a checkpoint, or the worker has taken the place of a lost one."""
         return int(self._open.library.capstan_step(self._open.pointer()))
+
+    @property
+    def _may_end(self) -> bool:
+        """There may be no further step."""
+        return self._has_agreed_to_stop or 0 < self.steps <= self.step
 
     @property
     def steps(self) -> int:

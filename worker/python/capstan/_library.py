@@ -77,6 +77,8 @@ class ConnectOptions(Structure):
         ("record_history", c_char_p),
         ("metrics_listen", c_char_p),
         ("health_listen", c_char_p),
+        ("replaceable", c_int32),
+        ("reserved", c_int32),
     ]
 
 

@@ -27,6 +27,20 @@ def expect_max_norm(per_worker: object, of_mean: object = None) -> None:
             f"max_norm_per_worker: expected a number above 0, got {per_worker!r}")
 
 
+def expect_replaceable(model: torch.nn.Module, optimizer_runs: str = "servers",
+                       grad_scaler: object = None, is_of_group: object = False) -> None:
+    """Refuses what another process would not have, if it does a step of this one again."""
+    if optimizer_runs == "here" or grad_scaler is not None or is_of_group:
+        raise InvalidArgument("replaceable: leave it out with optimizer_runs=\"here\", with a "
+                              "grad_scaler and in attach_together: another process would not have "
+                              "their state")
+    for name, module in model.named_modules():
+        if getattr(module, "running_mean", None) is not None:
+            raise InvalidArgument(
+                f"replaceable: leave it out for {name or 'the model'}, a "
+                f"{type(module).__name__}, whose running statistics another process would not have")
+
+
 def expect_one_loss(loss: Any) -> None:
     if isinstance(loss, torch.Tensor) and loss.numel() != 1:
         raise InvalidArgument(f"loss: expected one number, got shape {tuple(loss.shape)}; give "
@@ -46,6 +60,13 @@ def expect_group_sizes(optimizer: torch.optim.Optimizer, sizes: Sequence[int]) -
 def step_after_end() -> WrongOrder:
     return WrongOrder("there is no further step, as the job is over for this model; call "
                       "ct.step() before ct.finish(), and optimizer.step() to train alone")
+
+
+def operation_between_steps() -> WrongOrder:
+    return WrongOrder(
+        "with replaceable=True, operations of all workers (all_reduce, broadcast, barrier, stop) are "
+        "between the forward pass and ct.step(), or behind the loop over all --steps: a process "
+        "that takes this one's place begins with a step, and knows of nothing between two")
 
 
 def second_gradient(name: str) -> WrongOrder:

@@ -20,7 +20,8 @@ from capstan._torch_plan import Plan
 from capstan._torch_rates import SentRates
 from capstan._torch_reads import NoDispatch, Views, checksum, has_compiled, waiting_class
 from capstan._torch_refusals import (ADVICE_ON_GRADIENTS, expect_group_sizes, expect_max_norm,
-                                     expect_one_loss, group_sizes, second_gradient, step_after_end)
+                                     expect_one_loss, expect_replaceable, group_sizes,
+                                     operation_between_steps, second_gradient, step_after_end)
 from capstan._torch_rows import Rows
 from capstan._torch_scaler import Scaler, expect_scaler
 from capstan._torch_state import OptimizerState
@@ -70,6 +71,8 @@ class Trainer:
         self._has_warned = False  # of a read between backward and the step's end
         self._nodes: list[object] = []
         self._num_steps = 0  # so far
+        if isinstance(job, Job) and job._is_replaceable:
+            expect_replaceable(model, grad_scaler=scaler, is_of_group=part)
         self.job = job if isinstance(job, Job) else job()
         self.job._open.advice_on_gradients = ADVICE_ON_GRADIENTS
         self._scaler = None if scaler is None else Scaler(self.job, scaler)
@@ -113,6 +116,12 @@ class Trainer:
             self._plan.shared_state.take(values_of(self._buffers))
         for (bag, _), rows in zip(self._plan.bags, self._rows):
             bag._rows = rows
+
+    def expect_within_step(self) -> None:
+        """Raises WrongOrder if another process in this one's place would not know of an operation of
+        all workers here."""
+        if self.job._is_replaceable and not (self._has_begun or self.job._may_end):
+            raise operation_between_steps()
 
     # Forward.
 

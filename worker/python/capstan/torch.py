@@ -17,6 +17,7 @@ worker/python/README.md says what works and what is refused.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from typing import Any, Callable, Iterable, Iterator, Mapping, Optional, Sequence, TypeVar, Union
 
@@ -33,7 +34,7 @@ from capstan._torch_exported import optimizer_state_dict
 from capstan._torch_group import TrainerGroup
 from capstan._torch_here import HereTrainer
 from capstan._torch_lion import Lion
-from capstan._torch_refusals import expect_max_norm
+from capstan._torch_refusals import expect_max_norm, expect_replaceable
 from capstan._torch_trainer import Trainer
 
 __all__ = [
@@ -76,7 +77,8 @@ def attach(model: Model,
            optimizer: Union[torch.optim.Optimizer, Sequence[torch.optim.Optimizer]], *,
            job: Optional[Job] = None, optimizer_runs: str = "servers",
            max_norm_per_worker: Optional[float] = None, grad_scaler: Optional[Any] = None,
-           overlap: bool = True, name: Optional[str] = None, max_norm: object = None) -> Model:
+           overlap: bool = True, name: Optional[str] = None, replaceable: bool = False,
+           max_norm: object = None) -> Model:
     """Joins the job, and lets the servers run the optimizer from now on. Returns the model.
 
     The model begins with rank 0's values, or with the servers', if the job goes on from a
@@ -99,12 +101,21 @@ def attach(model: Model,
     whether an error comes from reads or changes of parameters.
     name: within attach_together: goes before the names of the model's parameters, as in a
     torch.nn.ModuleDict. The model's number, from 0, unless given.
+    replaceable: under BSP: data, random draws, schedulers and buffers depend on the job, the rank
+    and ct.next_step() alone. So another process can do the open step of a lost one again, with the
+    same bits, and nobody starts again. In all workers, or in none. Operations of all workers are
+    then between the forward pass and ct.step(), or behind the loop over all --steps.
     max_norm: refused, as it does not say which norm.
 
     Raises InvalidArgument: servers cannot do what model and optimizer ask for, and what to do.
     """
     global _attached
     expect_max_norm(max_norm_per_worker, max_norm)
+    if replaceable and job is not None:
+        raise InvalidArgument("replaceable: say so where the job is made: "
+                              "capstan.connect(replaceable=True)")
+    if replaceable:
+        expect_replaceable(model, optimizer_runs, grad_scaler, name or _group)
     if optimizer_runs == "here":
         if max_norm_per_worker is not None or grad_scaler is not None or not overlap:
             raise InvalidArgument(
@@ -145,7 +156,8 @@ def attach(model: Model,
                                  grad_scaler=grad_scaler, overlap=overlap)
         say_alone()
     else:
-        _attached = Trainer(model, optimizer, job or _job.connect,
+        _attached = Trainer(model, optimizer,
+                            job or functools.partial(_job.connect, replaceable=replaceable),
                             max_norm_per_worker=max_norm_per_worker, grad_scaler=grad_scaler,
                             overlap=overlap)
     _expect_places_as_told(_attached.job)
@@ -217,6 +229,14 @@ def _trainer() -> AnyTrainer:
     return _attached
 
 
+def _trainer_in_step() -> AnyTrainer:
+    """For operations of all workers."""
+    trainer = _trainer()
+    if isinstance(trainer, Trainer):
+        trainer.expect_within_step()
+    return trainer
+
+
 def step(loss: Union[float, torch.Tensor, None] = None, samples: int = 0, *,
          optimizer: Optional[torch.optim.Optimizer] = None) -> None:
     """Ends a step, in place of optimizer.step() and zero_grad(). Schedulers step afterwards.
@@ -269,23 +289,23 @@ def all_reduce(value: Any, op: str = "mean") -> Any:
     under BSP: `loss = ct.all_reduce(loss)`. All workers call it at the same places.
 
     Returns a new value of the same kind; Job.all_reduce says more."""
-    return _trainer().job.all_reduce(value, op)
+    return _trainer_in_step().job.all_reduce(value, op)
 
 
 def broadcast(value: Any, root: int = 0) -> Any:
     """The value of the worker `root`, under BSP. All give one of the same type and size."""
-    return _trainer().job.broadcast(value, root)
+    return _trainer_in_step().job.broadcast(value, root)
 
 
 def barrier() -> None:
     """Waits until all workers have called it, under BSP."""
-    _trainer().job.barrier()
+    _trainer_in_step().job.barrier()
 
 
 def stop(flag: Any) -> bool:
     """Whether any worker's flag is true, under BSP: `if ct.stop(patience == 0): break` ends the loops
     of all workers after the same step, also before the job's --steps are done, unless it stays."""
-    return _trainer().job.stop(flag)
+    return _trainer_in_step().job.stop(flag)
 
 
 def join(update: Optional[Callable[[], Any]] = None) -> contextlib.AbstractContextManager[None]:
