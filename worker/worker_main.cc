@@ -118,7 +118,12 @@ absl::Status Work(const DeviceName& device, EndRequest* end, bool* has_begun) {
   options.context.metrics_listen = absl::GetFlag(FLAGS_metrics_listen);
   options.record_history = absl::GetFlag(FLAGS_record_history);
   options.trace = absl::GetFlag(FLAGS_trace);
-  if (const int32_t rank = absl::GetFlag(FLAGS_rank); rank >= 0) options.rank = rank;
+  const int32_t rank = absl::GetFlag(FLAGS_rank);
+  if (rank < -1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--rank: expected a rank from 0 on, or -1 for the next free one, got ", rank));
+  }
+  if (rank >= 0) options.rank = rank;
   options.end = end;
   options.on_ucx_blocked = &EndWorker;
   ASSIGN_OR_RETURN(const std::unique_ptr<WorkerProcess> process,

@@ -88,8 +88,8 @@ constexpr CommandFlag kRunFlags[] = {
      kMachines},
     {"first_rank", "N",
      "With --rendezvous: rank of this machine's first worker, the number of workers on the "
-     "machines "
-     "before it. Programs have it as RANK. Give it on all machines or on none. Default: a worker "
+     "machines before it. Programs have it as RANK. Give it on all machines or on none. Default: a "
+     "worker "
      "learns its rank when it joins.",
      kMachines},
     {"end_with_stdin", "",
@@ -107,9 +107,9 @@ constexpr CommandFlag kRunFlags[] = {
      "all again from the newest checkpoint. That needs --checkpoint_dir, and --checkpoint_steps or "
      "--checkpoint_seconds, and all processes on this machine; with --hosts or --rendezvous, only "
      "workers are replaced, each on its machine. A job that has never trained is not started "
-     "again, nor one that has "
-     "failed 10 times in a row without a newer checkpoint. N: largest number of restarts and "
-     "replaced workers. Default: the first failure is the end.",
+     "again, nor one that has failed 10 times in a row without a newer checkpoint. N: largest "
+     "number of restarts and replaced workers, on each machine. Default: the first failure is the "
+     "end.",
      kFailures},
 };
 

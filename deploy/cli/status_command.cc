@@ -137,6 +137,7 @@ std::string FormatStatus(const ProgressSample& now, const ProgressSample& before
   for (const std::string& line : WorkerLines(now, before)) {
     absl::StrAppendFormat(&text, "  %s\n", line);
   }
+  for (const std::string& line : ReplacementLines(status)) absl::StrAppend(&text, line, "\n");
   return text + DeviceLines(status);
 }
 

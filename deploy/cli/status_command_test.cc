@@ -164,6 +164,13 @@ TEST(StatusCommandTest, CodecsAndTheirWorkAreShown) {
                 "codecs 2.5 s\nservers"));
 }
 
+TEST(StatusCommandTest, WhoWasReplacedInAHeldPlaceIsTold) {
+  v1::GetStatusReply status;
+  status.add_place_replacements()->set_text("worker 1 was lost at step 7\n");
+  EXPECT_THAT(FormatStatus({absl::ZeroDuration(), status}),
+              HasSubstr("\nworker 1 was lost at step 7"));
+}
+
 TEST(StatusCommandTest, FailedJobSaysWhy) {
   v1::GetStatusReply status;
   status.set_job_name("digits");

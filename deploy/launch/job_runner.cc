@@ -178,8 +178,9 @@ absl::Status JobRunner::JudgeLoss(const LocalJob::Ended& member) {
   const bool is_held = can_restart && is_worker && RestartPlan::AreHeld(life_.status.view());
   const bool is_last = options_.job->has_all_members() && !options_.job->HasRunning(member.role);
   const std::string& refusal = life_.status.view().place_refusal();
+  const bool has_open_step = is_worker && life_.status.view().phase() == v1::TRAINING;
   const std::string text = absl::StrCat(
-      member.ToString(), can_restart && !refusal.empty()
+      member.ToString(), can_restart && has_open_step && !refusal.empty()
                              ? absl::StrCat("; no other process could do its step again: ", refusal)
                              : "");
   const absl::Status end = absl::AbortedError(absl::StrCat(text, "; it was the last one"));

@@ -1,5 +1,7 @@
 #include "deploy/launch/member_runner.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
 
@@ -60,12 +62,21 @@ absl::Status MemberRunner::Look() {
     next_status_ = now + options_.status_interval;
     UpdateStatus();
   }
-  for (const LocalJob::Ended& member : ended) RETURN_IF_ERROR(Judge(member));
+  std::vector<LocalJob::Ended> waiting = std::exchange(unjudged_, {});
+  waiting.insert(waiting.end(), ended.begin(), ended.end());
+  for (const LocalJob::Ended& member : waiting) RETURN_IF_ERROR(Judge(member));
   if (options_.restarts != nullptr) replacement_.EndSilentWorkers(status_.view());
   return absl::OkStatus();
 }
 
 absl::Status MemberRunner::Judge(const LocalJob::Ended& member) {
+  // Whether another worker takes its place depends on the job.
+  const bool may_be_replaced =
+      options_.restarts != nullptr && member.role == LocalJob::Role::kWorker;
+  if (may_be_replaced && !answers_ && !IsAtEnd(status_.view())) {
+    unjudged_.push_back(member);
+    return absl::OkStatus();
+  }
   // Whatever its exit code, a program that ends before the job is lost to it.
   const bool is_lost_program = member.is_program && answers_ && !IsAtEnd(status_.view());
   if (!member.exit.ok() || is_lost_program) return JudgeLoss(member);
@@ -119,6 +130,7 @@ std::optional<absl::Status> MemberRunner::Result() const {
   // The others go on, so the job's end is still to come.
   if (answers_) return std::nullopt;
   if (!first_loss_.empty()) return absl::AbortedError(first_loss_);
+  if (!unjudged_.empty()) return absl::AbortedError(unjudged_.front().ToString());
   return absl::UnavailableError(absl::StrCat("the coordinator ", options_.coordinator,
                                              " no longer answers; its machine has the job's end"));
 }

@@ -77,9 +77,11 @@ class MemberRunner {
   absl::Time start_;
   v1::GetStatusReply status_;  // the last answer
   absl::Time next_status_ = absl::InfinitePast();
-  bool answers_ = true;                 // the coordinator, when it was last asked
-  bool has_good_end_ = false;           // of a member
-  std::string first_loss_;              // how a member was lost; empty: none was
+  bool answers_ = true;        // the coordinator, when it was last asked
+  bool has_good_end_ = false;  // of a member
+  std::string first_loss_;     // how a member was lost; empty: none was
+  // Workers that have ended, to be judged once the coordinator answers again.
+  std::vector<LocalJob::Ended> unjudged_;
   absl::Status late_end_;               // of a program that has failed after the job was done
   std::optional<absl::Time> deadline_;  // for the members' end
 };

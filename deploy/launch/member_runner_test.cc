@@ -67,6 +67,7 @@ class FakeMembers {
     options.display = &display;
     options.clock = &clock;
     options.poll_interval = absl::Milliseconds(2);
+    options.status_interval = absl::Milliseconds(20);
     options.end_timeout = absl::Milliseconds(200);
     const absl::Status result = MemberRunner(options).Run();
     EXPECT_FALSE(job.HasRunning());
@@ -215,6 +216,35 @@ TEST(MemberRunnerTest, AnotherWorkerTakesThePlaceOfALostOneOfThisMachine) {
   EXPECT_THAT(members.out.str(), HasSubstr("worker-0 ended (killed by signal 9): "));
   EXPECT_THAT(members.out.str(), HasSubstr("; another takes its place\n"));
   EXPECT_EQ(plan.CountsText(), "1 worker replaced");
+}
+
+TEST(MemberRunnerTest, ALostWorkerIsReplacedOnceTheCoordinatorAnswersAgain) {
+  FakeMembers members("replaced_later");
+  RestartPlan plan = ReplacingPlan();
+  members.restarts = &plan;
+  members.Worker("echo >>" + members.Path("starts") + "; [ $(wc -l <" + members.Path("starts") +
+                 ") -ge 2 ] && exec sleep 1000; kill -KILL $$");
+  int failures = 0;
+  const absl::Status result = members.Result([&](int) -> absl::StatusOr<v1::GetStatusReply> {
+    if (absl::StrContains(members.out.str(), "; another takes its place")) return InPhase(v1::DONE);
+    std::ifstream starts(members.Path("starts"));
+    if (std::string line; !std::getline(starts, line)) return Training(true);
+    if (failures++ < 2) return absl::UnavailableError("the network is down");
+    return Training(true);
+  });
+  EXPECT_TRUE(result.ok()) << result;
+  EXPECT_GE(failures, 2);
+  EXPECT_EQ(plan.CountsText(), "1 worker replaced");
+}
+
+TEST(MemberRunnerTest, ALostWorkerIsNamedIfTheCoordinatorNeverAnswersAgain) {
+  FakeMembers members("never_judged");
+  RestartPlan plan = ReplacingPlan();
+  members.restarts = &plan;
+  members.Members("echo 'nobody answers'; exit 1");
+  const absl::Status result =
+      members.Result([](int) { return absl::UnavailableError("the network is down"); });
+  EXPECT_THAT(result.message(), HasSubstr("ended (exit code 1): nobody answers"));
 }
 
 TEST(MemberRunnerTest, ALostWorkerThatRunsOnIsKilledAndReplaced) {

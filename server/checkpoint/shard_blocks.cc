@@ -3,10 +3,8 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,6 +17,7 @@
 #include "common/exchange/payload.h"
 #include "common/job/optimizer_check.h"
 #include "common/routing/table_check.h"
+#include "server/checkpoint/block_reader.h"
 
 namespace capstan {
 namespace {
@@ -166,88 +165,17 @@ std::string ProgramContents(const SliceSnapshot& slice) {
   return contents;
 }
 
-// Reads numbers one after the other. After the end it gives zeros, and is_whole is false.
-class Reader {
- public:
-  explicit Reader(absl::string_view bytes) : rest_(bytes) {}
+ConsistencyMode ReadMode(BlockReader& reader) {
+  const auto number = reader.Take<uint8_t>();
+  for (const ConsistencyMode mode :
+       {ConsistencyMode::kBsp, ConsistencyMode::kSsp, ConsistencyMode::kAsync}) {
+    if (NumberOf(mode) == number) return mode;
+  }
+  reader.Refuse();
+  return ConsistencyMode::kBsp;
+}
 
-  template <typename Number>
-  Number Take() {
-    if (rest_.size() < sizeof(Number)) {
-      rest_ = "";
-      is_whole_ = false;
-      return 0;
-    }
-    const auto number = ReadLittleEndian<Number>(reinterpret_cast<const uint8_t*>(rest_.data()));
-    rest_.remove_prefix(sizeof(Number));
-    return number;
-  }
-  // No job gets to step 2^62; arithmetic with smaller ones does not overflow.
-  Step TakeStep() {
-    const auto step = Take<uint64_t>();
-    if (step > uint64_t{1} << 62) is_whole_ = false;
-    return Step(static_cast<int64_t>(step));
-  }
-  // A flag is 0 or 1.
-  bool TakeFlag() {
-    const auto flag = Take<uint8_t>();
-    if (flag > 1) is_whole_ = false;
-    return flag == 1;
-  }
-  // A learning rate or a momentum, if there is one: finite, and 0 or more.
-  std::optional<double> TakeRate() {
-    const bool is_there = TakeFlag();
-    const auto bits = Take<uint64_t>();
-    double rate = 0;
-    std::memcpy(&rate, &bits, sizeof(rate));
-    if (!std::isfinite(rate) || rate < 0) is_whole_ = false;
-    return is_there && is_whole_ ? std::optional<double>(rate) : std::nullopt;
-  }
-  ConsistencyMode TakeMode() {
-    const auto number = Take<uint8_t>();
-    for (const ConsistencyMode mode :
-         {ConsistencyMode::kBsp, ConsistencyMode::kSsp, ConsistencyMode::kAsync}) {
-      if (NumberOf(mode) == number) return mode;
-    }
-    is_whole_ = false;
-    return ConsistencyMode::kBsp;
-  }
-  // A number of at most `most`.
-  uint32_t TakeNumber(uint32_t most) {
-    const auto number = Take<uint32_t>();
-    if (number <= most) return number;
-    is_whole_ = false;
-    return 0;
-  }
-  // A count of things of at least `least_bytes` each: not more than can follow, nor than `most`.
-  uint32_t TakeCount(size_t least_bytes, uint32_t most = std::numeric_limits<uint32_t>::max()) {
-    const auto count = Take<uint32_t>();
-    if (count <= rest_.size() / least_bytes && count <= most) return count;
-    is_whole_ = false;
-    return 0;
-  }
-  // As many bytes.
-  absl::string_view TakeBytes(uint64_t count) {
-    if (count > rest_.size()) {
-      rest_ = "";
-      is_whole_ = false;
-      return "";
-    }
-    const absl::string_view bytes = rest_.substr(0, count);
-    rest_.remove_prefix(count);
-    return bytes;
-  }
-  // What was read cannot be.
-  void Refuse() { is_whole_ = false; }
-  bool is_whole() const { return is_whole_; }
-  bool is_at_end() const { return rest_.empty(); }
-
- private:
-  absl::string_view rest_;
-  bool is_whole_ = true;
-};
-
-void ReadShard(Reader& reader, ShardSnapshot& snapshot) {
+void ReadShard(BlockReader& reader, ShardSnapshot& snapshot) {
   snapshot.shard = ShardId(reader.Take<uint32_t>());
   const uint32_t workers = reader.TakeCount(/*least_bytes=*/21);
   for (uint32_t i = 0; i < workers; ++i) {
@@ -259,7 +187,7 @@ void ReadShard(Reader& reader, ShardSnapshot& snapshot) {
   }
 }
 
-void ReadKeptPushes(Reader& reader, uint32_t version, SliceSnapshot& slice) {
+void ReadKeptPushes(BlockReader& reader, uint32_t version, SliceSnapshot& slice) {
   const bool has_momenta = version >= kVersionWithMomenta;
   const uint32_t kept = reader.TakeCount(/*least_bytes=*/has_momenta ? 40 : 31);
   for (uint32_t i = 0; i < kept; ++i) {
@@ -277,7 +205,7 @@ void ReadKeptPushes(Reader& reader, uint32_t version, SliceSnapshot& slice) {
 }
 
 // Each worker has at most one, and none if they have no arrays.
-void ReadOwnStates(Reader& reader, SliceSnapshot& slice) {
+void ReadOwnStates(BlockReader& reader, SliceSnapshot& slice) {
   slice.own_arrays = reader.TakeNumber(kMostOwnArrays + 2);  // and those of pushes
   const uint32_t states = reader.TakeCount(/*least_bytes=*/4);
   for (uint32_t i = 0; i < states; ++i) {
@@ -288,7 +216,7 @@ void ReadOwnStates(Reader& reader, SliceSnapshot& slice) {
   }
 }
 
-void ReadSlice(Reader& reader, uint32_t version, SliceSnapshot& slice) {
+void ReadSlice(BlockReader& reader, uint32_t version, SliceSnapshot& slice) {
   slice.key.table = TableId(reader.Take<uint32_t>());
   slice.key.slice = SliceIndex(reader.Take<uint32_t>());
   slice.version = reader.Take<uint64_t>();
@@ -301,7 +229,7 @@ void ReadSlice(Reader& reader, uint32_t version, SliceSnapshot& slice) {
   for (uint32_t i = 0; i < periods; ++i) {
     ConsistencyPeriod& period = slice.schedule.emplace_back();
     period.first_step = reader.TakeStep();
-    period.mode = reader.TakeMode();
+    period.mode = ReadMode(reader);
     period.staleness = static_cast<int64_t>(reader.Take<uint64_t>());
   }
   const uint32_t workers = reader.TakeCount(/*least_bytes=*/13);
@@ -315,7 +243,7 @@ void ReadSlice(Reader& reader, uint32_t version, SliceSnapshot& slice) {
   ReadOwnStates(reader, slice);
 }
 
-void ReadSparseSlice(Reader& reader, SliceSnapshot& slice) {
+void ReadSparseSlice(BlockReader& reader, SliceSnapshot& slice) {
   ReadSlice(reader, kVersion, slice);
   auto rows = std::make_shared<SparseRowsSnapshot>();
   rows->dim = reader.TakeNumber(kMostRowDim);
@@ -327,7 +255,7 @@ void ReadSparseSlice(Reader& reader, SliceSnapshot& slice) {
   slice.rows = std::move(rows);
 }
 
-void ReadDenseSlice(Reader& reader, uint32_t version, SliceSnapshot& slice) {
+void ReadDenseSlice(BlockReader& reader, uint32_t version, SliceSnapshot& slice) {
   ReadSlice(reader, version, slice);
   if (VersionOf(slice) != version) reader.Refuse();  // what it is there for is not there
   if (reader.is_at_end()) return;
@@ -337,7 +265,7 @@ void ReadDenseSlice(Reader& reader, uint32_t version, SliceSnapshot& slice) {
   slice.copy = std::move(copy);
 }
 
-void ReadPrograms(Reader& reader, SliceSnapshot& slice) {
+void ReadPrograms(BlockReader& reader, SliceSnapshot& slice) {
   const uint32_t programs = reader.TakeCount(/*least_bytes=*/12);
   if (programs == 0 || slice.rows != nullptr || !slice.programs.empty()) reader.Refuse();
   for (uint32_t i = 0; i < programs; ++i) {
@@ -360,7 +288,7 @@ struct Block {
 
 // Takes the first block off `bytes`. `number` is for errors.
 absl::StatusOr<Block> TakeBlock(size_t number, absl::string_view& bytes) {
-  Reader prefix(bytes);
+  BlockReader prefix(bytes);
   Block block;
   block.kind = prefix.Take<uint32_t>();
   block.version = prefix.Take<uint32_t>();
@@ -371,7 +299,7 @@ absl::StatusOr<Block> TakeBlock(size_t number, absl::string_view& bytes) {
                                             " bytes and a checksum, but the shard ends"));
   }
   const absl::string_view hashed = bytes.substr(0, kPrefixBytes + length);
-  const auto hash = Reader(bytes.substr(hashed.size())).Take<uint64_t>();
+  const auto hash = BlockReader(bytes.substr(hashed.size())).Take<uint64_t>();
   if (hash != XXH3_64bits(hashed.data(), hashed.size())) {
     return absl::DataLossError(
         absl::StrCat("block ", number, " of a shard: its bytes do not have its checksum"));
@@ -416,7 +344,7 @@ absl::StatusOr<ShardSnapshot> DecodeShardBlocks(absl::string_view bytes) {
     if (number == 0 ? block.kind != kShardKind : !is_slice && !is_programs) {
       return WrongBlock(number, number == 0 ? "the shard's" : "a slice's");
     }
-    Reader reader(block.contents);
+    BlockReader reader(block.contents);
     if (block.kind == kShardKind) {
       ReadShard(reader, snapshot);
     } else if (is_programs) {

@@ -10,13 +10,15 @@ void StepVector::Add(absl::Span<const WorkerId> workers) {
     Worker& entry = workers_[worker];
     entry.completed = std::max(entry.completed, min_step_);
     entry.is_live = true;
+    entry.first_step.reset();
   }
   UpdateMinStep();
 }
 
 void StepVector::Enter(WorkerId worker, Step first_step) {
-  Step& completed = workers_.at(worker).completed;
-  completed = std::max(completed, first_step);
+  Worker& entry = workers_.at(worker);
+  entry.completed = std::max(entry.completed, first_step);
+  entry.first_step = first_step;
   UpdateMinStep();
 }
 
@@ -24,6 +26,7 @@ void StepVector::Remove(WorkerId worker) {
   const auto it = workers_.find(worker);
   if (it == workers_.end()) return;
   it->second.is_live = false;
+  it->second.first_step.reset();
   UpdateMinStep();
 }
 
@@ -33,6 +36,10 @@ bool StepVector::Advance(WorkerId worker, Step step) {
   entry.completed = step + 1;
   UpdateMinStep();
   return true;
+}
+
+void StepVector::EndFirstStep(WorkerId worker, Step step) {
+  if (BeginsWith(worker, step)) workers_[worker].first_step.reset();
 }
 
 uint64_t StepVector::live_count() const {

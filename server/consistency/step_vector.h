@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -24,13 +25,21 @@ class StepVector {
   // Adds live workers, all at once. A new one enters at min_step(). A known one continues at its
   // own step, or at min_step() if that is later.
   void Add(absl::Span<const WorkerId> workers);
-  // Moves an added worker to `first_step`, unless it is past it already.
+  // Moves an added worker to `first_step`, unless it is past it already. Its process begins with
+  // that step.
   void Enter(WorkerId worker, Step first_step);
   // The worker left or died. It counts no more, but its pushes stay known.
   void Remove(WorkerId worker);
 
   // Notes the push of `step`. False: this push or a later one was noted before.
   bool Advance(WorkerId worker, Step step);
+  // The worker's push of `step` has come, perhaps not for the first time.
+  void EndFirstStep(WorkerId worker, Step step);
+  // Whether the worker's process begins with `step`, until EndFirstStep.
+  bool BeginsWith(WorkerId worker, Step step) const {
+    const auto found = workers_.find(worker);
+    return found != workers_.end() && found->second.first_step == step;
+  }
 
   // Smallest number of steps completed by a live worker. Never decreases; without live workers it
   // stays unchanged.
@@ -53,6 +62,7 @@ class StepVector {
   struct Worker {
     Step completed;
     bool is_live = true;
+    std::optional<Step> first_step = std::nullopt;  // as Enter said, until EndFirstStep
   };
 
   void UpdateMinStep();

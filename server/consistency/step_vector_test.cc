@@ -97,6 +97,32 @@ TEST(StepVectorTest, AWorkerThatComesBackEntersWhereItIsToldUnlessItIsPastThat) 
   EXPECT_EQ(steps.min_step(), Step(1));
 }
 
+TEST(StepVectorTest, AProcessBeginsWithTheStepItEntersAtUntilItsPushOfIt) {
+  StepVector steps;
+  steps.Add({WorkerId(0), WorkerId(1)});
+  steps.Advance(WorkerId(1), Step(0));
+  EXPECT_FALSE(steps.BeginsWith(WorkerId(1), Step(0)));
+  steps.Enter(WorkerId(1), Step(0));
+  EXPECT_TRUE(steps.BeginsWith(WorkerId(1), Step(0))) << "its push of it was applied before";
+  EXPECT_EQ(steps.completed(WorkerId(1)), Step(1));
+  EXPECT_FALSE(steps.BeginsWith(WorkerId(1), Step(1)));
+  steps.EndFirstStep(WorkerId(1), Step(1));
+  EXPECT_TRUE(steps.BeginsWith(WorkerId(1), Step(0))) << "it was another step's push";
+  steps.EndFirstStep(WorkerId(1), Step(0));
+  EXPECT_FALSE(steps.BeginsWith(WorkerId(1), Step(0)));
+}
+
+TEST(StepVectorTest, WhoIsAddedAnewOrRemovedBeginsWithNoStep) {
+  StepVector steps;
+  steps.Add({WorkerId(0)});
+  steps.Enter(WorkerId(0), Step(3));
+  steps.Add({WorkerId(0)});
+  EXPECT_FALSE(steps.BeginsWith(WorkerId(0), Step(3)));
+  steps.Enter(WorkerId(0), Step(3));
+  steps.Remove(WorkerId(0));
+  EXPECT_FALSE(steps.BeginsWith(WorkerId(0), Step(3)));
+}
+
 TEST(StepVectorTest, AWorkerIsLiveFromAddToRemove) {
   StepVector steps;
   EXPECT_FALSE(steps.is_live(WorkerId(0)));

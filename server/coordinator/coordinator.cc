@@ -19,10 +19,6 @@
 namespace capstan {
 namespace {
 
-// After its connection has broken, a live member usually comes again within this time. One that
-// does not is taken for lost: its process ends, and another one does its step again.
-constexpr absl::Duration kGrace = absl::Milliseconds(300);
-
 // The reply to a call without results: an empty one, or an error.
 template <typename Reply>
 absl::StatusOr<Reply> EmptyReply(const absl::Status& status) {
@@ -112,7 +108,7 @@ void Coordinator::Handle(v1::RegisterServerRequest request, Callback<v1::Registe
   {
     MutexLock lock(&mu_);
     id = state_.RegisterServer(request);
-    if (id.ok()) BeginLeaseLocked({v1::HeartbeatRequest::SERVER, *id});
+    if (id.ok()) leases_.Begin({v1::HeartbeatRequest::SERVER, *id}, clock_.Now());
     SettleLocked(answers);
   }
   done(RegisterReplyOf(id));
@@ -128,7 +124,7 @@ void Coordinator::Handle(v1::RegisterWorkerRequest request, Callback<v1::Registe
       reply = RegisterReplyOf(*first, /*is_early=*/true);
     } else {
       const absl::StatusOr<uint32_t> id = state_.RegisterWorker(request);
-      if (id.ok()) BeginLeaseLocked({v1::HeartbeatRequest::WORKER, *id});
+      if (id.ok()) leases_.Begin({v1::HeartbeatRequest::WORKER, *id}, clock_.Now());
       const bool is_taken = absl::IsResourceExhausted(id.status());
       if (is_taken && request.has_rank()) SuspectWorkerLocked(request.rank());
       reply = RegisterReplyOf(id);
@@ -149,7 +145,6 @@ void Coordinator::Handle(v1::HeartbeatRequest request, Callback<v1::HeartbeatRep
       const MemberKey member{request.role(), request.id()};
       if (auto older = parked_.Take(member)) AnswerLocked(*std::move(older), answers);
       leases_.Hold(member);
-      suspects_.erase(member);
       parked_.Park({member, std::max(request.view_version(), request.received_version()),
                     clock_.Now() + heartbeat_interval_, std::move(done)});
       SettleLocked(answers);
@@ -166,8 +161,7 @@ void Coordinator::NoteBrokenHeartbeat(const v1::HeartbeatRequest& request) {
     MutexLock lock(&mu_);
     if (is_stopped_ || !state_.HoldsPlaceOf(member, Incarnation(request.incarnation()))) return;
     if (auto broken = parked_.Take(member)) AnswerLocked(*std::move(broken), answers);
-    leases_.EndBy(member, clock_.Now() + std::min(kGrace, lease_));
-    suspects_[member] = true;
+    leases_.DoubtBroken(member, clock_.Now());
     SettleLocked(answers);
   }
   Give(std::move(answers));
@@ -189,12 +183,7 @@ void Coordinator::Handle(v1::ReportFailureRequest request, Callback<v1::ReportFa
 
 void Coordinator::Handle(v1::ReportResultRequest request, Callback<v1::ReportResultReply> done) {
   absl::Status status;
-  Answers answers;
-  {
-    MutexLock lock(&mu_);
-    status = state_.ReportResult(request);
-    SettleLocked(answers);
-  }
+  Answers answers = Change([&](JobState& state) { status = state.ReportResult(request); });
   done(EmptyReply<v1::ReportResultReply>(status));
   Give(std::move(answers));
 }
@@ -270,13 +259,7 @@ void Coordinator::AnswerWaiters() {
 }
 
 void Coordinator::Fail(absl::string_view reason) {
-  Answers answers;
-  {
-    MutexLock lock(&mu_);
-    state_.Fail(reason);
-    SettleLocked(answers);
-  }
-  Give(std::move(answers));
+  Give(Change([reason](JobState& state) { state.Fail(reason); }));
 }
 
 void Coordinator::OnEnd(absl::AnyInvocable<void(JobOutcome)> on_end) {
@@ -295,8 +278,8 @@ void Coordinator::OnAlarm() {
     MutexLock lock(&mu_);
     if (is_stopped_) return;
     const absl::Time now = clock_.Now();
-    for (const MemberKey member : leases_.TakeExpired(now)) {
-      state_.DeclareDead(member, /*is_broken=*/suspects_.erase(member) > 0);
+    for (const LeaseTable::Expired& expired : leases_.TakeExpired(now)) {
+      state_.DeclareDead(expired.member, /*is_broken=*/expired.was_doubted);
     }
     state_.CheckRegistration();
     state_.GiveUpPlaces();
@@ -311,13 +294,7 @@ void Coordinator::SuspectWorkerLocked(uint32_t worker) {
   const std::vector<Member>& workers = state_.facts().members.workers();
   if (worker >= workers.size() || parked_.Has(member)) return;
   if (!state_.HoldsPlaceOf(member, workers[worker].incarnation)) return;
-  const bool is_broken = suspects_[member];
-  leases_.EndBy(member,
-                clock_.Now() + (is_broken ? absl::ZeroDuration() : std::min(kGrace, lease_)));
-}
-
-void Coordinator::BeginLeaseLocked(MemberKey member) {
-  if (!parked_.Has(member)) leases_.Renew(member, clock_.Now());
+  leases_.DoubtClaimed(member, clock_.Now());
 }
 
 void Coordinator::AnswerLocked(ParkedHeartbeats::Heartbeat heartbeat, Answers& answers) {
@@ -329,6 +306,14 @@ void Coordinator::AnswerLocked(ParkedHeartbeats::Heartbeat heartbeat, Answers& a
     *answer.reply.mutable_view() = state_.facts().ViewWithTables();
   }
   answer.done = std::move(heartbeat.done);
+}
+
+Coordinator::Answers Coordinator::Change(absl::FunctionRef<void(JobState&)> change) {
+  MutexLock lock(&mu_);
+  change(state_);
+  Answers answers;
+  SettleLocked(answers);
+  return answers;
 }
 
 void Coordinator::SettleLocked(Answers& answers) {
@@ -363,7 +348,9 @@ void Coordinator::Give(Answers answers) {
       if (answer.view_version == state_.view().version()) told_.insert(answer.member);
     }
     if (on_end_ == nullptr) return;
-    if (clock_.Now() < report_end_by_ && !EveryoneKnowsLocked()) return;
+    const std::vector<MemberKey> live = state_.facts().LiveMembers();
+    const bool all_know = std::includes(told_.begin(), told_.end(), live.begin(), live.end());
+    if (clock_.Now() < report_end_by_ && !all_know) return;
     on_end = std::exchange(on_end_, nullptr);
     outcome = state_.Outcome();
   }
@@ -371,8 +358,7 @@ void Coordinator::Give(Answers answers) {
 }
 
 void Coordinator::BeginFileWork() {
-  // There is work on one of them at most.
-  OutputPlan::Work output;
+  OutputPlan::Work output;  // there is work on one of them at most
   CheckpointPlan::Work checkpoint;
   {
     MutexLock lock(&mu_);
@@ -390,26 +376,14 @@ void Coordinator::BeginFileWork() {
 
 void Coordinator::DoFileWork(OutputPlan::Work work) {
   const absl::Status result = output_ == nullptr ? absl::OkStatus() : work(*output_);
-  Answers answers;
-  {
-    MutexLock lock(&mu_);
-    state_.EndFileWork(result);
-    SettleLocked(answers);
-  }
-  Give(std::move(answers));
+  Give(Change([&result](JobState& state) { state.EndFileWork(result); }));
 }
 
 void Coordinator::DoCheckpointWork(CheckpointPlan::Work work) {
   absl::StatusOr<std::string> result =
       absl::FailedPreconditionError("the coordinator has no folder for checkpoints");
   if (checkpoints_ != nullptr) result = work(*checkpoints_);
-  Answers answers;
-  {
-    MutexLock lock(&mu_);
-    state_.EndCheckpointWork(result);
-    SettleLocked(answers);
-  }
-  Give(std::move(answers));
+  Give(Change([&result](JobState& state) { state.EndCheckpointWork(result); }));
 }
 
 void Coordinator::LogEvents() {
@@ -423,12 +397,4 @@ void Coordinator::LogEvents() {
     LOG(INFO) << PrintableText(event.text);
   }
 }
-
-bool Coordinator::EveryoneKnowsLocked() const {
-  for (const MemberKey member : state_.facts().LiveMembers()) {
-    if (told_.count(member) == 0) return false;
-  }
-  return true;
-}
-
 }  // namespace capstan

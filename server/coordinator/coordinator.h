@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -12,6 +11,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
@@ -98,12 +98,12 @@ class Coordinator : public CoordinatorEndpoint {
 
   // Declares members dead after their lease, and answers heartbeats after their interval.
   void OnAlarm();
-  // Another process asks for the rank of this worker, whose place would be held. It may have ended:
-  // without a heartbeat, its lease ends soon. If its connection has broken, the lease ends now.
+  // Another process asks for the rank of this worker, whose place would be held. It may have ended.
   void SuspectWorkerLocked(uint32_t worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void BeginLeaseLocked(MemberKey member) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void AnswerLocked(ParkedHeartbeats::Heartbeat heartbeat, Answers& answers)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Changes the state. Returns the answers that are due then, to be given without the lock.
+  Answers Change(absl::FunctionRef<void(JobState&)> change);
   // To be called after each change: answers heartbeats with an older view, and sets the alarm.
   void SettleLocked(Answers& answers) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Time NextEventLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -115,7 +115,6 @@ class Coordinator : public CoordinatorEndpoint {
   void DoFileWork(OutputPlan::Work work);
   void DoCheckpointWork(CheckpointPlan::Work work);
   void LogEvents();
-  bool EveryoneKnowsLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const uint64_t job_fingerprint_;
   const absl::Duration lease_;
@@ -130,8 +129,6 @@ class Coordinator : public CoordinatorEndpoint {
   JobState state_ ABSL_GUARDED_BY(mu_);
   LeaseTable leases_ ABSL_GUARDED_BY(mu_);
   ParkedHeartbeats parked_ ABSL_GUARDED_BY(mu_);
-  // Who may have ended, and have sent no heartbeat since. True: its connection has broken.
-  std::map<MemberKey, bool> suspects_ ABSL_GUARDED_BY(mu_);
   Waiters<v1::SetConsistencyReply> change_waiters_ ABSL_GUARDED_BY(mu_);
   Waiters<v1::CheckpointReply> checkpoint_waiters_ ABSL_GUARDED_BY(mu_);
   bool is_stopped_ ABSL_GUARDED_BY(mu_) = false;

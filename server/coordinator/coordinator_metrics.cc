@@ -64,6 +64,12 @@ void AddProgress(const v1::WorkerInfo& info, const v1::Progress& progress, Metri
   add("capstan_worker_steps_ahead", static_cast<double>(progress.steps_ahead()));
 }
 
+int HeldPlacesIn(const v1::JobView& view) {
+  return static_cast<int>(std::count_if(
+      view.workers().begin(), view.workers().end(),
+      [](const v1::WorkerInfo& worker) { return worker.holds_place() && !worker.is_live(); }));
+}
+
 }  // namespace
 
 void AddJobMetrics(const v1::GetStatusReply& status, int workers_lost, MetricsPage& page) {
@@ -74,6 +80,11 @@ void AddJobMetrics(const v1::GetStatusReply& status, int workers_lost, MetricsPa
   AddMembers("worker", LiveCount(view.workers()), view.workers_size(), status.num_workers(), page);
   page.Add("capstan_workers_lost_total", workers_lost);
   page.Add("capstan_workers_replaced_total", status.replaced_workers_size());
+  page.Add("capstan_places_held", HeldPlacesIn(view));
+  const int replacements = status.place_replacements_size();
+  const double held_seconds =
+      replacements > 0 ? status.place_replacements(replacements - 1).seconds() : 0;
+  page.Add("capstan_place_held_seconds", held_seconds);
   page.Add("capstan_servers_lost_total", view.servers_size() - live_servers);
   page.Add("capstan_staleness_bound_steps", StalenessBound(view));
   for (const v1::WorkerInfo& worker : view.workers()) {

@@ -52,6 +52,19 @@ TEST(CoordinatorMetricsTest, MembersAreLiveDeadAndExpected) {
   }
 }
 
+TEST(CoordinatorMetricsTest, HeldPlacesAreCountedUntilAnotherWorkerIsThere) {
+  v1::GetStatusReply status;
+  v1::WorkerInfo& worker = *status.mutable_view()->add_workers();
+  worker.set_holds_place(true);
+  EXPECT_THAT(TextOf(status), HasSubstr("\ncapstan_places_held 1\n"));
+  EXPECT_THAT(TextOf(status), HasSubstr("\ncapstan_place_held_seconds 0\n"));
+  worker.set_is_live(true);  // and entering
+  status.add_place_replacements()->set_seconds(3);
+  status.add_place_replacements()->set_seconds(0.5);
+  EXPECT_THAT(TextOf(status), HasSubstr("\ncapstan_places_held 0\n"));
+  EXPECT_THAT(TextOf(status), HasSubstr("\ncapstan_place_held_seconds 0.5\n"));
+}
+
 TEST(CoordinatorMetricsTest, TheBoundIsThatOfTheLatestPeriod) {
   v1::GetStatusReply status;
   auto& periods = *status.mutable_view()->mutable_consistency();

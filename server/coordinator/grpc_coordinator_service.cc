@@ -9,6 +9,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "common/base/program.h"
 #include "common/transport/grpc/grpc_setup.h"
 
@@ -31,18 +33,26 @@ absl::Status CheckWireVersion(const Request& request) {
 // Lives until its call is done.
 class GrpcCoordinatorService::HeartbeatCall : public grpc::ServerUnaryReactor {
  public:
-  HeartbeatCall(const v1::HeartbeatRequest& request,
+  HeartbeatCall(const v1::HeartbeatRequest& request, const grpc::CallbackServerContext& context,
                 const std::function<void(const v1::HeartbeatRequest&)>& on_broken)
-      : on_broken_(on_broken) {
+      : deadline_(absl::FromChrono(context.deadline())), on_broken_(on_broken) {
     member_.set_role(request.role());
     member_.set_id(request.id());
     member_.set_incarnation(request.incarnation());
   }
 
-  void OnCancel() override { on_broken_(member_); }
+  void OnCancel() override {
+    // The member itself has given it up, because this process answers too late. Its deadline began
+    // a little earlier.
+    if (absl::Now() + kDeadlineMargin >= deadline_) return;
+    on_broken_(member_);
+  }
   void OnDone() override { delete this; }
 
  private:
+  static constexpr absl::Duration kDeadlineMargin = absl::Milliseconds(100);
+
+  const absl::Time deadline_;
   const std::function<void(const v1::HeartbeatRequest&)>& on_broken_;
   v1::HeartbeatRequest member_;
 };
@@ -101,7 +111,7 @@ grpc::ServerUnaryReactor* GrpcCoordinatorService::Heartbeat(grpc::CallbackServer
   grpc::ServerUnaryReactor* const reactor =
       admitted.ok() && on_broken_heartbeat_ != nullptr
           ? static_cast<grpc::ServerUnaryReactor*>(
-                new HeartbeatCall(*request, on_broken_heartbeat_))
+                new HeartbeatCall(*request, *context, on_broken_heartbeat_))
           : context->DefaultReactor();
   return Answer(std::move(admitted), request, reply, reactor);
 }

@@ -12,6 +12,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "common/base/one_shot.h"
 #include "common/base/printable_text.h"
 #include "common/base/program.h"
@@ -250,6 +252,13 @@ class BrokenHeartbeatTest : public ::testing::Test {
     server_ = builder.BuildAndStart();
     stub_ = v1::CoordinatorService::NewStub(
         grpc::CreateChannel(absl::StrCat("127.0.0.1:", port), grpc::InsecureChannelCredentials()));
+  }
+  // Each call is over once it returns.
+  ~BrokenHeartbeatTest() override { server_->Shutdown(); }
+
+  // Sends the heartbeat, and gives it up after `limit`.
+  void Send(absl::Duration limit = absl::Minutes(1)) {
+    context_.set_deadline(absl::ToChronoTime(absl::Now() + limit));
     v1::HeartbeatRequest heartbeat;
     heartbeat.set_role(v1::HeartbeatRequest::WORKER);
     heartbeat.set_id(3);
@@ -260,8 +269,6 @@ class BrokenHeartbeatTest : public ::testing::Test {
       answer_.Set(status.error_code());
     });
   }
-  // Each call is over once it returns.
-  ~BrokenHeartbeatTest() override { server_->Shutdown(); }
 
   RealClock clock_;
   OneShot<v1::HeartbeatRequest> broken_{&clock_};
@@ -279,6 +286,7 @@ class BrokenHeartbeatTest : public ::testing::Test {
 };
 
 TEST_F(BrokenHeartbeatTest, AHeartbeatThatIsGivenUpIsReportedWithItsMember) {
+  Send();
   auto done = coordinator_.TakeParked();
   EXPECT_FALSE(broken_.is_set());
   context_.TryCancel();
@@ -290,7 +298,18 @@ TEST_F(BrokenHeartbeatTest, AHeartbeatThatIsGivenUpIsReportedWithItsMember) {
   EXPECT_EQ(answer_.Wait(), grpc::StatusCode::CANCELLED);
 }
 
+TEST_F(BrokenHeartbeatTest, AHeartbeatThatIsAnsweredTooLateIsNot) {
+  Send(/*limit=*/absl::Milliseconds(300));
+  auto done = coordinator_.TakeParked();
+  EXPECT_EQ(answer_.Wait(), grpc::StatusCode::DEADLINE_EXCEEDED);
+  done(CoordinatorReply(v1::HeartbeatReply()));
+  server_->Shutdown();
+  server_->Wait();
+  EXPECT_FALSE(broken_.is_set());
+}
+
 TEST_F(BrokenHeartbeatTest, AHeartbeatThatHasBeenAnsweredIsNot) {
+  Send();
   coordinator_.TakeParked()(CoordinatorReply(v1::HeartbeatReply()));
   EXPECT_EQ(answer_.Wait(), grpc::StatusCode::OK);
   stub_.reset();  // with its connection

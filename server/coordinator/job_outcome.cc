@@ -314,6 +314,12 @@ std::string SummaryJson(const v1::JobSpec& job, const JobOutcome& outcome) {
   }
   summary["workers_lost"] = outcome.workers_lost;
   summary["workers_replaced"] = outcome.replaced_workers.size();
+  for (const v1::PlaceReplacement& replacement : outcome.last_status.place_replacements()) {
+    summary["place_replacements"].push_back({{"worker", replacement.worker()},
+                                             {"step", replacement.step()},
+                                             {"seconds", replacement.seconds()},
+                                             {"text", replacement.text()}});
+  }
   // A job's name need not be UTF-8.
   return summary.dump(/*indent=*/2, ' ', /*ensure_ascii=*/false,
                       nlohmann::ordered_json::error_handler_t::replace);

@@ -289,6 +289,19 @@ TEST(SummaryTest, CountsWhatReplacedWorkersHaveDoneButNotTheLossOfOneThatHasNotC
   EXPECT_EQ(summary["train_loss"], 0.25);
   EXPECT_EQ(summary["workers_lost"], 2);
   EXPECT_EQ(summary["workers_replaced"], 1);
+  EXPECT_FALSE(summary.contains("place_replacements"));
+}
+
+TEST(SummaryTest, HasWhoWasReplacedInAHeldPlace) {
+  JobOutcome outcome = Outcome();
+  v1::PlaceReplacement& replacement = *outcome.last_status.add_place_replacements();
+  replacement.set_worker(1);
+  replacement.set_step(7);
+  replacement.set_seconds(0.5);
+  replacement.set_text("worker 1 was lost");
+  EXPECT_EQ(Summary(Job(), outcome)["place_replacements"],
+            nlohmann::json::parse(
+                R"([{"worker": 1, "step": 7, "seconds": 0.5, "text": "worker 1 was lost"}])"));
 }
 
 TEST(SummaryTest, WarnsOfOtherBitsIfTheJobHasFinished) {

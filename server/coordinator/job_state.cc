@@ -21,19 +21,6 @@ namespace {
 constexpr Role kServer = v1::HeartbeatRequest::SERVER;
 constexpr Role kWorker = v1::HeartbeatRequest::WORKER;
 
-// An older heartbeat may arrive after a newer one.
-void Update(Member& member, const v1::HeartbeatRequest& request) {
-  member.view_version = std::max(member.view_version, request.view_version());
-  if (request.has_progress() && request.progress().steps_done() >= member.progress.steps_done()) {
-    member.progress = request.progress();
-    member.progress.set_device(CutText(member.progress.device()));
-    member.progress.set_transport(CutText(member.progress.transport()));
-  }
-  if (request.role() == kServer && request.load().seconds() >= member.load.seconds()) {
-    member.load = request.load();
-  }
-}
-
 }  // namespace
 
 JobState::JobState(v1::JobSpec job, const Clock& clock, std::optional<RestorePoint> restored)
@@ -101,7 +88,7 @@ absl::Status JobState::Heartbeat(const v1::HeartbeatRequest& request) {
   }
   if (has_ended()) return absl::OkStatus();
   if (request.role() == kWorker) TakeSteps(request.id(), request.progress());
-  Update(*member, request);
+  member->Update(request);
   for (JobPlan* plan : plans_) RETURN_IF_ERROR(plan->Report(request));
   if (Settle()) Publish();
   if (request.role() == kWorker && request.is_leaving()) Leave(request.id());
@@ -166,6 +153,7 @@ absl::StatusOr<uint64_t> JobState::BeginConsistencyChange(
         absl::StrCat("the job is in phase ", v1::Phase_Name(view().phase()),
                      "; its consistency can be changed while it is in TRAINING only"));
   }
+  RETURN_IF_ERROR(held_.CheckNoneIsHeld());
   ASSIGN_OR_RETURN(const uint64_t number, consistency_.Begin(request, facts_.tables.specs()));
   Publish();
   return number;
@@ -297,10 +285,6 @@ void JobState::Take(const MemberLoss& loss) {
   if (loss.fails_job) return Fail(loss.event.text);
   facts_.has_other_bits = facts_.has_other_bits || loss.changes_bits;
   events_.push_back(loss.event);
-}
-
-void JobState::CheckRegistration() {
-  if (facts_.clock.Now() >= registration_deadline()) Fail(registration_.MissingText());
 }
 
 void JobState::Fail(absl::string_view reason) {

@@ -78,7 +78,9 @@ class JobState {
   // Whether the member is a worker of this incarnation, and its place would be held.
   bool HoldsPlaceOf(MemberKey member, Incarnation incarnation) const;
   // Fails the job when it has waited too long for its members to register.
-  void CheckRegistration();
+  void CheckRegistration() {
+    if (facts_.clock.Now() >= registration_deadline()) Fail(registration_.MissingText());
+  }
   // The time of that; InfiniteFuture if it never happens.
   absl::Time registration_deadline() const { return registration_.deadline(); }
   // Goes on without the workers whose places have been held long enough.

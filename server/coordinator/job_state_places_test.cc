@@ -137,6 +137,17 @@ TEST(JobStatePlacesTest, AnotherProcessDoesTheOpenStepAgainAndNothingIsHeldAnyMo
   EXPECT_FALSE(state.Outcome().has_other_bits);
 }
 
+TEST(JobStatePlacesTest, TheConsistencyIsNotChangedWhileAPlaceIsHeld) {
+  Training training;
+  v1::SetConsistencyRequest change;
+  change.mutable_change()->set_mode(v1::ConsistencySpec::ASYNC);
+  training.state().DeclareDead(Worker(1));
+  EXPECT_TRUE(absl::IsFailedPrecondition(training.state().BeginConsistencyChange(change).status()));
+  ASSERT_TRUE(training.state().RegisterWorker(Process(/*incarnation=*/7)).ok());
+  training.TellServer();
+  EXPECT_TRUE(training.state().BeginConsistencyChange(change).ok());
+}
+
 TEST(JobStatePlacesTest, WhenTheTimeIsOverTheOthersGoOnAsWithoutAPlace) {
   Training training;
   JobState& state = training.state();

@@ -138,6 +138,10 @@ std::string StatusJson(const v1::GetStatusReply& status, const std::vector<std::
   for (const v1::Progress& progress : status.replaced_workers()) {
     json["replaced_workers"].push_back(ProgressJson(progress));
   }
+  json["place_replacements"] = ordered_json::array();
+  for (const v1::PlaceReplacement& replacement : status.place_replacements()) {
+    json["place_replacements"].push_back(replacement.text());
+  }
   json["servers"] = ServersJson(status);
   AddOptional(status, json);
   json["log"] = log;

@@ -80,6 +80,7 @@ TEST(StatusJsonTest, PartsThatOnlySomeJobsHave) {
   v1::TuningReport::Point& tried = *status.mutable_tuning()->add_tried();
   tried.set_partition_bytes(4096);
   status.add_replaced_workers()->set_steps_done(3);
+  status.add_place_replacements()->set_text("worker 1 was lost");
   const json parsed = json::parse(StatusJson(status, {}, false, true));
   EXPECT_TRUE(parsed["codec"].is_string());
   EXPECT_EQ(parsed["auto_codecs"], "none pays");
@@ -88,6 +89,7 @@ TEST(StatusJsonTest, PartsThatOnlySomeJobsHave) {
   EXPECT_EQ(parsed["tuning"]["partition_bytes"], 4096);
   EXPECT_EQ(parsed["tuning"]["has_ended"], false);
   EXPECT_EQ(parsed["replaced_workers"][0]["steps_done"], 3);
+  EXPECT_EQ(parsed["place_replacements"], nlohmann::json({"worker 1 was lost"}));
 }
 
 }  // namespace

@@ -1,12 +1,14 @@
-#include "server/shard/check_step.h"
+#include "server/shard/check_request.h"
 
 #include <cstdint>
 #include <limits>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "common/base/ids.h"
 #include "common/base/status_macros.h"
+#include "common/exchange/collective.h"
 #include "common/exchange/rates.h"
 #include "common/job/optimizer_check.h"
 
@@ -40,8 +42,7 @@ absl::Status CheckRates(const Rates& rates) {
       absl::StrCat("expected a finite learning rate of 0 or more, got ", rate));
 }
 
-}  // namespace
-
+// OK for a request that is no step.
 absl::Status CheckStep(const ExchangeRequest& request) {
   if (const auto* rows = std::get_if<RowStep>(&request.purpose)) RETURN_IF_ERROR(CheckRows(*rows));
   const StepPush* const push = PushOf(request);
@@ -53,6 +54,55 @@ absl::Status CheckStep(const ExchangeRequest& request) {
     return absl::InvalidArgumentError("expected steps from 0, got a negative one");
   }
   return push == nullptr ? absl::OkStatus() : CheckRates(push->rates);
+}
+
+absl::Status CheckFromFirstWorker(const ExchangeRequest& request, absl::string_view what) {
+  const WorkerId worker = request.sender.worker;
+  if (worker == WorkerId(0)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "expected ", what, " from worker 0 only, got some from worker ", worker.value()));
+}
+
+absl::Status CheckCut(uint64_t cut) {
+  if (cut > 0) return absl::OkStatus();
+  return absl::InvalidArgumentError("expected the state of a cut from 1 on, got cut 0");
+}
+
+absl::Status CheckPlaceOfPrograms(const CheckedSlice& slice) {
+  if (slice.has_programs) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      "expected the state of a program at the first slice of the job's first dense table");
+}
+
+}  // namespace
+
+absl::Status CheckRequest(const ExchangeRequest& request, const CheckedSlice& slice) {
+  if (std::holds_alternative<InitialValues>(request.purpose)) {
+    if (slice.has_initial_from_worker) return CheckFromFirstWorker(request, "initial values");
+    return absl::InvalidArgumentError(
+        "got initial values, but those of this table do not come from worker 0");
+  }
+  if (std::holds_alternative<OptimizerState>(request.purpose)) {
+    return CheckFromFirstWorker(request, "the optimizer's state");
+  }
+  if (const auto* table = std::get_if<TableState>(&request.purpose)) {
+    RETURN_IF_ERROR(CheckFromFirstWorker(request, "the table's state"));
+    return CheckCut(table->cut);
+  }
+  if (std::holds_alternative<Collective>(request.purpose) && request.slice != kCollectiveSlice) {
+    return absl::InvalidArgumentError(
+        "expected collective operations at the first slice of the job's first table");
+  }
+  if (const auto* state = std::get_if<WorkerState>(&request.purpose)) {
+    return state->is_program ? CheckPlaceOfPrograms(slice) : CheckCut(state->cut);
+  }
+  if (const auto* pull = std::get_if<WorkerStatePull>(&request.purpose)) {
+    return pull->is_program ? CheckPlaceOfPrograms(slice) : absl::OkStatus();
+  }
+  if (std::holds_alternative<Probe>(request.purpose)) {
+    return absl::InvalidArgumentError("expected no probe: the server answers it");
+  }
+  return CheckStep(request);
 }
 
 }  // namespace capstan

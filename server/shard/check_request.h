@@ -1,15 +1,21 @@
-#ifndef SERVER_SHARD_CHECK_STEP_H_
-#define SERVER_SHARD_CHECK_STEP_H_
+#ifndef SERVER_SHARD_CHECK_REQUEST_H_
+#define SERVER_SHARD_CHECK_REQUEST_H_
 
 #include "absl/status/status.h"
 #include "common/exchange/exchange_request.h"
 
 namespace capstan {
 
-// Whether the halves of a step go together, and its numbers are in their ranges, whatever the
-// table. INVALID_ARGUMENT says what was expected. OK for a request that is no step.
-absl::Status CheckStep(const ExchangeRequest& request);
+// What depends on the slice of a request.
+struct CheckedSlice {
+  bool has_initial_from_worker = false;  // the initial values of its table come from worker 0
+  bool has_programs = false;  // the workers' programs have their state here, and at no other slice
+};
+
+// Whether the parts of a request go together, and its numbers are in their ranges, so far as no
+// progress of workers decides. INVALID_ARGUMENT says what was expected.
+absl::Status CheckRequest(const ExchangeRequest& request, const CheckedSlice& slice);
 
 }  // namespace capstan
 
-#endif  // SERVER_SHARD_CHECK_STEP_H_
+#endif  // SERVER_SHARD_CHECK_REQUEST_H_

@@ -112,6 +112,7 @@ void Collectives::Exchange(WorkerId worker, Collective&& part,
   const bool is_over = !place.is_new && name < latest;
   if (is_over && part.type == CollectiveType::kEndOfStep && CheckPart(worker, part).ok()) {
     NoteOpenStep(worker, part);
+    DropDone();
     return answer(absl::OkStatus());  // An operation of the next step came before.
   }
   if (is_over) {
@@ -154,6 +155,7 @@ void Collectives::Exchange(WorkerId worker, Collective&& part,
   NoteOpenStep(worker, part);
   place.latest = std::move(part);
   if (place.latest.type == CollectiveType::kEndOfStep) {
+    DropDone();
     Answer(place, absl::OkStatus(), Payload(), released);
   } else if (is_known) {
     // The worker has taken another one's place, and does its step again.
@@ -179,7 +181,7 @@ void Collectives::NoteProgress(WorkerId worker, Step next, ReleasedReplies* rele
   const auto found = places_.find(worker);
   if (found == places_.end() || found->second.next_step == next) return;
   found->second.next_step = next;
-  if (!done_.empty()) DropDone();
+  DropDone();
   if (has_joined_) AdvanceJoins(released);
 }
 
@@ -302,11 +304,15 @@ void Collectives::Keep(const Collective& operation, const Payload& result) {
 }
 
 void Collectives::DropDone() {
-  Step open = kLargestStep;
-  for (const auto& [worker, place] : places_) open = std::min(open, place.next_step);
-  // Another slice may lack a worker's push of the step before. Whoever takes its place does that
-  // one again.
-  while (!done_.empty() && done_.begin()->first.first < open + -1) {
+  if (done_.empty()) return;
+  Step open = kLargestStep, told = kLargestStep;
+  for (const auto& [worker, place] : places_) {
+    open = std::min(open, place.next_step);
+    told = std::min(told, OpenStep(worker));
+  }
+  // Another slice may lack a worker's push of the step before, unless the worker has told its end.
+  // Whoever takes its place does that one again.
+  while (!done_.empty() && done_.begin()->first.first < std::max(open + -1, told)) {
     const Done& done = done_.begin()->second;
     done_bytes_ -= KeptBytes(done.operation, done.result);
     done_.erase(done_.begin());

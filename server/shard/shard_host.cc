@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <limits>
 #include <utility>
-#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/printable_text.h"
 #include "common/base/status_macros.h"
 #include "common/routing/key_shard.h"
 #include "common/tensor/host_buffer.h"
-#include "server/shard/check_step.h"
+#include "server/shard/check_request.h"
 #include "server/slice/slice_state.h"
 #include "server/slice/slice_values.h"
 #include "server/slice/sparse_slice.h"
@@ -39,6 +38,9 @@ ShardHost::ShardHost(Options options)
       shard_map_(ElementCounts(options_.tables), options_.slice_bytes, options_.shard_count) {
   for (const Table& table : options_.tables) {
     slicings_.emplace_back(table.elements, options_.slice_bytes);
+  }
+  while (first_dense_table_.value() < slicings_.size() && IsSparse(first_dense_table_)) {
+    first_dense_table_ = TableId(first_dense_table_.value() + 1);
   }
   shard_of_id_.resize(options_.shard_count);
 }
@@ -336,30 +338,9 @@ absl::Status ShardHost::Check(const ExchangeRequest& request) const {
         "stale epoch ", request.epoch.value(), ": the current one is ", options_.epoch.value()));
   }
   RETURN_IF_ERROR(CheckSlice(request.slice));
-  absl::Status status;
-  if (std::holds_alternative<InitialValues>(request.purpose)) status = CheckInitial(request);
-  if (std::holds_alternative<OptimizerState>(request.purpose)) {
-    status = CheckFromFirstWorker(request, "the optimizer's state");
-  }
-  if (const auto* table = std::get_if<TableState>(&request.purpose)) {
-    status = CheckFromFirstWorker(request, "the table's state");
-    if (status.ok() && table->cut == 0) {
-      status = absl::InvalidArgumentError("expected the state of a cut from 1 on, got cut 0");
-    }
-  }
-  if (std::holds_alternative<Collective>(request.purpose) && request.slice != kCollectiveSlice) {
-    status = absl::InvalidArgumentError(
-        "expected collective operations at the first slice of the job's first table");
-  }
-  if (const auto* state = std::get_if<WorkerState>(&request.purpose);
-      state && state->cut == 0 && !state->is_program) {
-    status = absl::InvalidArgumentError("expected the state of a cut from 1 on, got cut 0");
-  }
-  if (std::holds_alternative<Probe>(request.purpose)) {
-    status = absl::InvalidArgumentError("expected no probe: the server answers it");
-  }
-  if (status.ok()) status = CheckProgramState(request);
-  if (status.ok()) status = CheckStep(request);
+  const Table& table = options_.tables[request.slice.table.value()];
+  const bool has_programs = request.slice == SliceKey{first_dense_table_, SliceIndex(0)};
+  const absl::Status status = CheckRequest(request, {table.initial_from_worker, has_programs});
   return status.ok() ? status : Annotate(status, SliceName(request.slice));
 }
 
@@ -374,34 +355,6 @@ absl::Status ShardHost::CheckSlice(SliceKey key) const {
   return absl::InvalidArgumentError(absl::StrCat("unknown slice ", key.slice.value(), " of table ",
                                                  options_.tables[table].name,
                                                  ": expected one of 0 ... ", slices - 1));
-}
-
-absl::Status ShardHost::CheckProgramState(const ExchangeRequest& request) const {
-  const auto* const state = std::get_if<WorkerState>(&request.purpose);
-  const auto* const pull = std::get_if<WorkerStatePull>(&request.purpose);
-  const bool is_of_program = (state != nullptr && state->is_program) || (pull && pull->is_program);
-  if (!is_of_program) return absl::OkStatus();
-  uint32_t first = 0;
-  while (first < slicings_.size() && IsSparse(TableId(first))) ++first;
-  if (request.slice == SliceKey{TableId(first), SliceIndex(0)}) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      "expected the state of a program at the first slice of the job's first dense table");
-}
-
-absl::Status ShardHost::CheckInitial(const ExchangeRequest& request) const {
-  if (!options_.tables[request.slice.table.value()].initial_from_worker) {
-    return absl::InvalidArgumentError(
-        "got initial values, but those of this table do not come from worker 0");
-  }
-  return CheckFromFirstWorker(request, "initial values");
-}
-
-absl::Status ShardHost::CheckFromFirstWorker(const ExchangeRequest& request,
-                                             absl::string_view what) {
-  const WorkerId worker = request.sender.worker;
-  if (worker == WorkerId(0)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      "expected ", what, " from worker 0 only, got some from worker ", worker.value()));
 }
 
 std::string ShardHost::SliceName(SliceKey key) const {

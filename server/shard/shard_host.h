@@ -166,11 +166,6 @@ class ShardHost : public ParameterEndpoint {
   absl::Status Check(const ExchangeRequest& request) const;
   // INVALID_ARGUMENT: the table or slice is unknown.
   absl::Status CheckSlice(SliceKey key) const;
-  absl::Status CheckInitial(const ExchangeRequest& request) const;
-  // INVALID_ARGUMENT: a program's state of another slice than the one that has them.
-  absl::Status CheckProgramState(const ExchangeRequest& request) const;
-  // INVALID_ARGUMENT unless worker 0 sends it.
-  static absl::Status CheckFromFirstWorker(const ExchangeRequest& request, absl::string_view what);
   std::string SliceName(SliceKey key) const;
   // Null: the program runs it.
   const Optimizer* OptimizerOf(TableId table) const;
@@ -195,6 +190,7 @@ class ShardHost : public ParameterEndpoint {
   ReplyStateBudget reply_state_;
   ReplyStateBudget pulled_keys_;
   std::vector<Slicing> slicings_;  // of each table; empty of a sparse one
+  TableId first_dense_table_;      // behind the last one if there is none
   ShardMap shard_map_;
   WorkerCounter non_finite_pushes_;
   // Constant after construction:

@@ -61,6 +61,9 @@ struct SliceSnapshot {
   std::vector<OwnState> programs;  // bytes of the workers' programs; as `own`
   // Workers that were live at the cut, and lost before their own state came: the cut is of no use.
   std::vector<WorkerId> without_own;
+
+  // Leaves nothing of `step` or later. The values have the steps before.
+  void EndAt(Step step);
 };
 
 // A live worker of the job, or a lost one whose place is held, as a shard knows it.

@@ -18,20 +18,6 @@ constexpr int64_t kStepsUntilHeldBack = 2;
 // Sends the initial values.
 constexpr WorkerId kFirstWorker(0);
 
-// Leaves nothing of `step` or later. Its values have the steps before.
-void EndAt(Step step, SliceSnapshot& snapshot) {
-  snapshot.min_step = std::min(snapshot.min_step, step);
-  snapshot.largest_step = std::min(snapshot.largest_step, step);
-  for (StepVector::Entry& worker : snapshot.workers) {
-    worker.completed = std::min(worker.completed, step);
-  }
-  auto& kept = snapshot.kept;
-  kept.erase(
-      std::remove_if(kept.begin(), kept.end(),
-                     [step](const SliceSnapshot::KeptPush& push) { return push.step >= step; }),
-      kept.end());
-}
-
 }  // namespace
 
 Slice::Slice(Options options, uint32_t own_arrays, size_t size)
@@ -50,7 +36,6 @@ void Slice::AddWorkers(absl::Span<const WorkerId> workers, ReleasedReplies* rele
   for (const WorkerId worker : workers) {
     parked_.Refuse(worker, released);
     own_.AddWorker(worker);
-    first_steps_.erase(worker);
     Forget(worker);
   }
   const Step before = steps_.min_step();
@@ -61,14 +46,12 @@ void Slice::AddWorkers(absl::Span<const WorkerId> workers, ReleasedReplies* rele
 void Slice::EnterWorker(WorkerId worker, Step first_step, ReleasedReplies* released) {
   const Step before = steps_.min_step();
   steps_.Enter(worker, first_step);
-  first_steps_[worker] = first_step;
   AfterAdvance(before, released);
 }
 
 void Slice::RemoveWorker(WorkerId worker, ReleasedReplies* released) {
   const Step before = steps_.min_step();
   own_.RemoveWorker(worker);
-  first_steps_.erase(worker);
   Forget(worker);
   steps_.Remove(worker);
   // Pulls that wait for the worker's initial values get an error.
@@ -219,9 +202,7 @@ absl::Status Slice::CheckPush(WorkerId worker, const CheckedPush& push) const {
   }
   if (IsHeldBack(step)) {
     return absl::UnavailableError(
-        absl::StrCat(name_,
-                     ": a change of the consistency, or a checkpoint, from "
-                     "step ",
+        absl::StrCat(name_, ": a change of the consistency, or a checkpoint, from step ",
                      held_from_->value(), " on, or later, is being settled"));
   }
   if (steps_.min_step() >= schedule_->KeptUntil(step)) {
@@ -247,14 +228,9 @@ absl::Status Slice::CheckPull(WorkerId worker, const StepPull& pull, const StepP
       "; push the steps before it first"));
 }
 
-bool Slice::BeginsWith(WorkerId worker, Step step) const {
-  const auto found = first_steps_.find(worker);
-  return found != first_steps_.end() && found->second == step;
-}
-
 absl::StatusOr<uint64_t> Slice::Push(WorkerId worker, CheckedPush&& push) {
   const Step step = push.step;
-  if (BeginsWith(worker, step)) first_steps_.erase(worker);
+  steps_.EndFirstStep(worker, step);
   if (step < steps_.completed(worker)) {
     ++duplicate_pushes_;
     return 0;
@@ -341,7 +317,7 @@ void Slice::AnswerOrPark(WorkerId worker, ParkedPull pull, ReleasedReplies* rele
     case PullDecision::kTooLate:
       // A late duplicate of a pull gets no values: by now its worker may have newer ones, at the
       // same place in memory.
-      if (BeginsWith(worker, pull.step)) {
+      if (steps_.BeginsWith(worker, pull.step)) {
         if (std::optional<ExchangeReply> kept = ReplyWithKept(pull)) {
           released->emplace_back(std::move(pull.done), *std::move(kept));
           return;
@@ -389,7 +365,7 @@ void Slice::CutIfDue() {
 
 void Slice::Cut() {
   cut_ = std::make_unique<SliceSnapshot>(Snapshot());
-  if (IsExactCutPending()) EndAt(*cut_step_, *cut_);
+  if (IsExactCutPending()) cut_->EndAt(*cut_step_);
   cut_step_.reset();
   own_.BeginCut(cut_->workers);
 }
@@ -420,9 +396,4 @@ absl::Status Slice::Restore(const SliceSnapshot& snapshot) {
   kept_.Load(snapshot);
   return absl::OkStatus();
 }
-
-void Slice::CancelParked(const absl::Status& status, ReleasedReplies* released) {
-  parked_.Cancel(status, released);
-}
-
 }  // namespace capstan

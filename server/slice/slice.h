@@ -121,7 +121,9 @@ class Slice {
   absl::Status Restore(const SliceSnapshot& snapshot);
 
   // Answers all parked pulls with `status`.
-  void CancelParked(const absl::Status& status, ReleasedReplies* released);
+  void CancelParked(const absl::Status& status, ReleasedReplies* released) {
+    parked_.Cancel(status, released);
+  }
 
   // Number of optimizer applications.
   virtual uint64_t version() const = 0;
@@ -224,8 +226,6 @@ class Slice {
   void CutIfDue();
   void Cut();
   void ReleaseParked(ReleasedReplies* released);
-  // Whether the worker's process begins with `step` and has not pushed it yet.
-  bool BeginsWith(WorkerId worker, Step step) const;
   bool IsHeldBack(Step step) const { return held_from_.has_value() && step >= *held_from_; }
   void AnswerOrPark(WorkerId worker, ParkedPull pull, ReleasedReplies* released);
 
@@ -244,7 +244,6 @@ class Slice {
   std::optional<Step> cut_step_;        // CutAt's step, until the cut
   std::unique_ptr<SliceSnapshot> cut_;  // null: none, or taken
   StepVector steps_;
-  std::map<WorkerId, Step> first_steps_;  // of entered workers, until the push
   PushLog kept_;
   ParkedPulls parked_;
   OwnStates own_;

@@ -110,8 +110,7 @@ class SparseRows {
   void Touch(float* row, uint32_t step) const;
 
   uint32_t Begin(Step step);
-  // Takes at most RowOrder::kMostKeys keys.
-  // No `touch`: the pull does not count as one.
+  // Of at most RowOrder::kMostKeys keys. Without `touch`, rows get no younger by it.
   void PullPart(absl::Span<const uint64_t> keys, std::optional<uint32_t> touch,
                 absl::Span<float> values) const;
   // Takes as many keys at most, from the one at `begin` on. `gradients` begin with its own.

@@ -39,11 +39,14 @@ class ReplacedTest(unittest.TestCase):
         for kind in ("numpy", "torch"):
             with self.subTest(kind):
                 whole, _ = self._run(kind, "")
-                losses = "1-0-begin,0-2-within,1-4-end,1-5-within,0-9-within,1-9-end"
+                losses = "1-0-begin,0-2-within,1-4-end,1-5-within,0-6-asked,0-9-within,1-9-end"
                 end, said = self._run(kind, losses, "--restart=on_failure")
                 self.assertEqual(end, whole)
-                self.assertIn("6 workers replaced", said)
+                self.assertIn("7 workers replaced", said)
                 self.assertNotIn("restarted", said)
+                self.assertRegex(said, "worker 1 was lost at step 5 and replaced after .* s; nothing")
+                # Or later, as the signal may come to another thread first. Step 6 is done.
+                self.assertRegex(said, "worker 0 was lost at step [78] and replaced")
 
     def test_a_model_with_a_state_of_its_own_is_refused(self) -> None:
         model = torch.nn.Sequential(Mlp(), torch.nn.BatchNorm1d(3))

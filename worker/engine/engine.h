@@ -77,6 +77,11 @@ class Engine {
   virtual absl::Status AwaitEnd() { return absl::OkStatus(); }
   // The latest RunStep has pushed nothing: the worker has no further step, or is asked to end.
   virtual bool has_ended() const { return false; }
+  // The worker is asked to end before `next`, and all its exchanges have been answered. Tells what
+  // another process needs that goes on in its place from there.
+  virtual absl::Status EndBefore(Step /*next*/, ParameterStore& /*store*/) {
+    return absl::OkStatus();
+  }
   // The number of samples of the latest RunStep; none: those of its batch.
   virtual std::optional<size_t> step_samples() const { return std::nullopt; }
 

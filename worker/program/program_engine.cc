@@ -11,6 +11,10 @@
 namespace capstan {
 namespace {
 
+// A worker that is asked to end tells the end of its step for so long. If nobody hears it, the
+// process in its place does that step again.
+constexpr absl::Duration kEndPatience = absl::Seconds(3);
+
 int LayerCount(const std::vector<v1::TableSpec>& tables) {
   int count = 0;
   for (const v1::TableSpec& table : tables) {
@@ -99,9 +103,14 @@ absl::Status ProgramEngine::AwaitStepBefore(absl::Time deadline) {
   ASSIGN_OR_RETURN(const ProgramSteps::StoreLease store, steps_.LeaseStore());
   if (store == nullptr) return absl::OkStatus();
   RETURN_IF_ERROR(rows_.AwaitAnswers(deadline));
+  const auto are_answered = [&] {
+    return steps_.WaitIn(*store, deadline, "the servers have not heard of the step's begin yet",
+                         [&](absl::Duration limit) { return store->WaitForCollectives(limit); });
+  };
+  // An operation of another thread may still be one of the step before.
+  RETURN_IF_ERROR(are_answered());
   collectives_.NoteStepBefore(steps_.current(), *store);
-  return steps_.WaitIn(*store, deadline, "the servers have not heard of the step's begin yet",
-                       [&](absl::Duration limit) { return store->WaitForCollectives(limit); });
+  return are_answered();
 }
 
 absl::Status ProgramEngine::PushUntil(int layer, bool has_gradient, absl::Time deadline) {
@@ -209,6 +218,12 @@ absl::Status ProgramEngine::End() {
   worker_state_.NoteEnd(**store);
   collectives_.NoteEnd(**store);
   return absl::OkStatus();
+}
+
+absl::Status ProgramEngine::EndBefore(Step next, ParameterStore& store) {
+  if (!options_.is_replaceable || !is_bsp_) return absl::OkStatus();
+  collectives_.NoteStepBefore(next, store);
+  return store.WaitForCollectives(kEndPatience).status();
 }
 
 void ProgramEngine::BeginTraining(Step first_step, bool sets_initial_values,

@@ -101,6 +101,7 @@ class ProgramEngine : public Engine {
   absl::Status AwaitEnd() override { return steps_.AwaitEnd(); }
   bool has_ended() const override { return steps_.has_ended(); }
   std::optional<size_t> step_samples() const override { return steps_.samples(); }
+  absl::Status EndBefore(Step next, ParameterStore& store) override;
   absl::Status Finish() override { return steps_.EndTraining(); }
   // An Evaluator (worker/runtime/job_setup.h): pulls the final values once the program has called
   // End, then waits for its Report.

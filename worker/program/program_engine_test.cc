@@ -106,6 +106,7 @@ class ProgramEngineTest : public testing::Test {
     options.tables = tables_;
     options.initial.resize(2);
     options.job.mutable_cluster()->set_num_workers(1);
+    options.job.mutable_model()->set_type(v1::ModelSpec::PROGRAM);
     options.steps = steps;
     options.is_replaceable = is_replaceable_;
     engine_ = std::make_unique<ProgramEngine>(options);
@@ -268,6 +269,24 @@ TEST_F(ProgramEngineTest, OnlyAReplaceableProgramWaitsForTheStepBeforeInSparseTa
       End();
       EXPECT_TRUE(loop_status_.ok()) << loop_status_;
     }
+  }
+}
+
+// So another process in its place does not do its latest step again.
+TEST_F(ProgramEngineTest, AReplaceableProgramThatIsAskedToEndTellsTheEndOfItsStep) {
+  for (const bool is_replaceable : {false, true}) {
+    is_replaceable_ = is_replaceable;
+    is_asked_ = false;
+    Start(/*steps=*/5);
+    ASSERT_TRUE(Step1(1).ok());
+    ASSERT_TRUE(Step1(1).ok());
+    Values(0), Values(1);  // all replies are there
+    const int64_t exchanges = rig_->exchanges();
+    is_asked_ = true;
+    engine_->steps().Leave();
+    Join();
+    EXPECT_TRUE(loop_status_.ok()) << loop_status_;
+    EXPECT_EQ(rig_->exchanges() - exchanges, is_replaceable ? 1 : 0);
   }
 }
 

@@ -72,11 +72,6 @@ absl::Status ProgramSteps::AwaitStart(absl::Duration limit) {
   return has_started_ ? absl::OkStatus() : absl::FailedPreconditionError("the job is done");
 }
 
-Step ProgramSteps::current() const {
-  MutexLock lock(&mu_);
-  return next_;
-}
-
 Step ProgramSteps::StepAfter(size_t part) const {
   MutexLock lock(&mu_);
   return next_ + (pushed_[part] ? 1 : 0);
@@ -181,16 +176,6 @@ void ProgramSteps::ReturnPush(size_t part) {
   changed_.NotifyAll();
 }
 
-bool ProgramSteps::IsPushed(size_t part) const {
-  MutexLock lock(&mu_);
-  return pushed_[part];
-}
-
-bool ProgramSteps::HasPush() const {
-  MutexLock lock(&mu_);
-  return std::find(pushed_.begin(), pushed_.end(), true) != pushed_.end();
-}
-
 absl::Status ProgramSteps::BeginEndOfStep(absl::Time deadline) {
   MutexLock lock(&mu_);
   while (is_ending_step_) RETURN_IF_ERROR(WaitLocked(deadline));
@@ -255,24 +240,9 @@ absl::Status ProgramSteps::End() {
   return absl::OkStatus();
 }
 
-bool ProgramSteps::has_started() const {
-  MutexLock lock(&mu_);
-  return has_started_;
-}
-
-bool ProgramSteps::is_over() const {
-  MutexLock lock(&mu_);
-  return outcome_.has_value();
-}
-
 bool ProgramSteps::is_leaving() const {
   MutexLock lock(&mu_);
   return leaves_ && !HasPushedLocked();
-}
-
-bool ProgramSteps::has_ended_steps() const {
-  MutexLock lock(&mu_);
-  return ends_;
 }
 
 absl::StatusOr<bool> ProgramSteps::AwaitEvaluation(absl::Duration limit) {
@@ -366,16 +336,6 @@ absl::Status ProgramSteps::Run(Step step) {
   return failure_;
 }
 
-BatchResult ProgramSteps::Result() const {
-  MutexLock lock(&mu_);
-  return result_;
-}
-
-size_t ProgramSteps::samples() const {
-  MutexLock lock(&mu_);
-  return samples_;
-}
-
 void ProgramSteps::LimitSteps(int64_t steps) {
   bool is_beyond;
   {
@@ -384,11 +344,6 @@ void ProgramSteps::LimitSteps(int64_t steps) {
     is_beyond = IsBeyondOthersLocked();
   }
   if (is_beyond) Fail(TooManySteps(Step(steps), steps));
-}
-
-bool ProgramSteps::has_ended() const {
-  MutexLock lock(&mu_);
-  return has_ended_;
 }
 
 absl::Status ProgramSteps::EndTraining() {

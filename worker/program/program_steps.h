@@ -55,7 +55,10 @@ class ProgramSteps {
   // Waits until the first step can be computed, or all steps are done.
   absl::Status AwaitStart(absl::Duration limit);
   // The step that is under way, or comes next.
-  Step current() const;
+  Step current() const {
+    MutexLock lock(&mu_);
+    return next_;
+  }
   // The same, or once the part is pushed the step after it.
   Step StepAfter(size_t part) const;
   // Waits for a step that is open to pushes.
@@ -65,9 +68,15 @@ class ProgramSteps {
   absl::StatusOr<std::optional<TakenPush>> TakePush(size_t part, const std::string& name);
   // The part was not pushed after all.
   void ReturnPush(size_t part);
-  bool IsPushed(size_t part) const;
+  bool IsPushed(size_t part) const {
+    MutexLock lock(&mu_);
+    return pushed_[part];
+  }
   // Whether some part of it is pushed.
-  bool HasPush() const;
+  bool HasPush() const {
+    MutexLock lock(&mu_);
+    return HasPushedLocked();
+  }
   // The caller alone ends the open step, between these two.
   absl::Status BeginEndOfStep(absl::Time deadline);
   void FinishEndOfStep();
@@ -119,22 +128,44 @@ class ProgramSteps {
   bool AwaitOutcome(absl::Duration limit);
 
   int64_t announced_steps() const { return announced_steps_; }  // 0: End tells
-  bool has_ended_steps() const;                                 // End was called
-  bool has_started() const;                                     // the training
-  bool is_leaving() const;                                      // between two steps
-  bool is_over() const;                                         // SetOutcome was called
+  // Whether End was called.
+  bool has_ended_steps() const {
+    MutexLock lock(&mu_);
+    return ends_;
+  }
+  // Whether the training has begun.
+  bool has_started() const {
+    MutexLock lock(&mu_);
+    return has_started_;
+  }
+  bool is_leaving() const;  // between two steps
+  // Whether SetOutcome was called.
+  bool is_over() const {
+    MutexLock lock(&mu_);
+    return outcome_.has_value();
+  }
 
   // The training loop's side:
 
   void BeginTraining(Step first_step, ParameterStore& store);
   // Opens the step to the program, and blocks until the program has ended it.
   absl::Status Run(Step step);
-  BatchResult Result() const;  // of the latest step
-  size_t samples() const;      // of the latest step
+  // These two are of the latest step.
+  BatchResult Result() const {
+    MutexLock lock(&mu_);
+    return result_;
+  }
+  size_t samples() const {
+    MutexLock lock(&mu_);
+    return samples_;
+  }
   // Every worker does as many.
   void LimitSteps(int64_t steps);
   // The latest step was not computed, as the program has ended or leaves.
-  bool has_ended() const;
+  bool has_ended() const {
+    MutexLock lock(&mu_);
+    return has_ended_;
+  }
   absl::Status EndTraining();
   // All steps are done. Waits for the program's End, or until it leaves.
   absl::Status AwaitEnd();

@@ -49,6 +49,7 @@ absl::Status TrainingLoop::RunSteps() {
     step = step + 1;
   }
   RETURN_IF_ERROR(options_.store->WaitForAll());
+  if (options_.must_stop()) RETURN_IF_ERROR(options_.engine->EndBefore(step, *options_.store));
   // What a program does afterwards takes no time of its steps.
   const absl::Time ended = options_.clock->Now();
   if (!options_.engine->has_ended() && !options_.must_stop()) {

@@ -7,6 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/base/printable_text.h"
 #include "deploy/cli/text/number_text.h"
 
 namespace capstan {
@@ -169,6 +170,14 @@ std::vector<std::string> WorkerLines(const ProgressSample& now, const ProgressSa
     }
     absl::StripTrailingAsciiWhitespace(&line);
     lines.push_back(line);
+  }
+  return lines;
+}
+
+std::vector<std::string> ReplacementLines(const v1::GetStatusReply& status) {
+  std::vector<std::string> lines;
+  for (const v1::PlaceReplacement& replacement : status.place_replacements()) {
+    lines.push_back(PrintableText(replacement.text()));
   }
   return lines;
 }

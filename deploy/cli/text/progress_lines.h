@@ -36,6 +36,9 @@ std::vector<std::string> WorkerLines(const ProgressSample& now, const ProgressSa
 // root mean squares over all pushes. Empty in a job without codecs, and before the first bytes.
 std::string CodecLine(const v1::GetStatusReply& status);
 
+// One line for each of the latest workers in a held place, printable.
+std::vector<std::string> ReplacementLines(const v1::GetStatusReply& status);
+
 }  // namespace capstan
 
 #endif  // DEPLOY_CLI_TEXT_PROGRESS_LINES_H_

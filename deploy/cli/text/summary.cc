@@ -206,6 +206,10 @@ absl::StatusOr<std::string> FormatSummary(absl::string_view json_text) {
   if (const std::string tuning = SummaryTuningText(summary); !tuning.empty()) {
     absl::StrAppendFormat(&text, "  %-18s %s\n", "tuned", tuning);
   }
+  const json replacements = summary.value("place_replacements", json::array());
+  for (const json& replacement : replacements) {
+    if (replacement.is_object()) absl::StrAppend(&text, TextIn(replacement, "text"), "\n");
+  }
   if (summary.contains("warning")) {
     absl::StrAppend(&text, "warning: ", ValueText(summary["warning"], Unit::kText), "\n");
   }

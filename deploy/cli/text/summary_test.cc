@@ -38,6 +38,14 @@ TEST(SummaryTest, EveryKeyHasItsLine) {
             "  parameters' XXH3   0123456789abcdef\n");
 }
 
+TEST(SummaryTest, WhoWasReplacedInAHeldPlaceIsTheLastLine) {
+  EXPECT_EQ(*FormatSummary(R"json({"workers_replaced": 1, "place_replacements": [
+                                   {"worker": 1, "step": 7, "seconds": 0.8, "text": "worker 1"}, 3]})json"),
+            "job is done\n"
+            "  workers replaced   1\n"
+            "worker 1\n");
+}
+
 TEST(SummaryTest, OfClicksHasTheAuc) {
   EXPECT_EQ(*FormatSummary(R"json({"test_loss": 0.45, "test_auc": 0.79568, "best_auc": 0.79744,
                                    "nonzero_weights": 0.0324})json"),

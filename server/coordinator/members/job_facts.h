@@ -34,7 +34,7 @@ struct JobFacts {
   v1::Progress ProgressOf(uint32_t worker) const;
   // Declared dead or left so far, also those replaced.
   int WorkersLost() const;
-  // Those of the view.
+  // Those of the view, in order.
   std::vector<MemberKey> LiveMembers() const;
   v1::JobView ViewWithTables() const;
 

@@ -8,6 +8,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using Expired = LeaseTable::Expired;
 
 constexpr MemberKey kServer{v1::HeartbeatRequest::SERVER, 0};
 constexpr MemberKey kWorker{v1::HeartbeatRequest::WORKER, 0};
@@ -18,7 +19,7 @@ TEST(LeaseTableTest, LeaseRunsOutAfterItsLength) {
   leases.Renew(kWorker, kStart);
   EXPECT_EQ(leases.NextExpiry(), kStart + absl::Seconds(10));
   EXPECT_THAT(leases.TakeExpired(kStart + absl::Seconds(9)), IsEmpty());
-  EXPECT_THAT(leases.TakeExpired(kStart + absl::Seconds(10)), ElementsAre(kWorker));
+  EXPECT_THAT(leases.TakeExpired(kStart + absl::Seconds(10)), ElementsAre(Expired{kWorker}));
 }
 
 TEST(LeaseTableTest, RenewedLeaseRunsFromTheRenewal) {
@@ -26,7 +27,7 @@ TEST(LeaseTableTest, RenewedLeaseRunsFromTheRenewal) {
   leases.Renew(kServer, kStart);
   leases.Renew(kWorker, kStart);
   leases.Renew(kServer, kStart + absl::Seconds(5));
-  EXPECT_THAT(leases.TakeExpired(kStart + absl::Seconds(10)), ElementsAre(kWorker));
+  EXPECT_THAT(leases.TakeExpired(kStart + absl::Seconds(10)), ElementsAre(Expired{kWorker}));
   EXPECT_EQ(leases.NextExpiry(), kStart + absl::Seconds(15));
 }
 
@@ -38,22 +39,56 @@ TEST(LeaseTableTest, HeldLeaseDoesNotRun) {
   EXPECT_THAT(leases.TakeExpired(kStart + absl::Hours(1)), IsEmpty());
 }
 
-TEST(LeaseTableTest, ALeaseThatIsToEndSoonerDoesSoUnlessItIsRenewed) {
+TEST(LeaseTableTest, ALeaseThatBeginsAgainDoesNotRunWhileItIsHeld) {
+  LeaseTable leases(absl::Seconds(10));
+  leases.Begin(kWorker, kStart);
+  EXPECT_EQ(leases.NextExpiry(), kStart + absl::Seconds(10));
+  leases.Hold(kWorker);
+  leases.Begin(kWorker, kStart);
+  EXPECT_EQ(leases.NextExpiry(), absl::InfiniteFuture());
+}
+
+TEST(LeaseTableTest, ADoubtedLeaseEndsSoonUnlessItIsRenewed) {
   LeaseTable leases(absl::Seconds(10));
   leases.Renew(kWorker, kStart);
-  leases.EndBy(kWorker, kStart + absl::Seconds(2));
-  leases.EndBy(kWorker, kStart + absl::Seconds(3));
-  EXPECT_EQ(leases.NextExpiry(), kStart + absl::Seconds(2));
-  leases.Renew(kWorker, kStart + absl::Seconds(1));
-  EXPECT_EQ(leases.NextExpiry(), kStart + absl::Seconds(11));
-  leases.EndBy(kServer, kStart);
-  EXPECT_THAT(leases.TakeExpired(kStart), IsEmpty());
+  leases.DoubtBroken(kWorker, kStart);
+  leases.DoubtBroken(kWorker, kStart + absl::Seconds(1));
+  EXPECT_EQ(leases.NextExpiry(), kStart + absl::Milliseconds(300));
+  leases.Renew(kWorker, kStart);
+  EXPECT_EQ(leases.NextExpiry(), kStart + absl::Seconds(10));
+  leases.DoubtBroken(kServer, kStart);
+  EXPECT_EQ(leases.NextExpiry(), kStart + absl::Seconds(10)) << "no lease of it runs";
+}
+
+TEST(LeaseTableTest, AClaimedPlaceIsFreeAtOnceIfItsConnectionHasBroken) {
+  LeaseTable leases(absl::Seconds(10));
+  leases.Renew(kServer, kStart);
+  leases.DoubtClaimed(kServer, kStart);
+  leases.Renew(kWorker, kStart);
+  leases.DoubtBroken(kWorker, kStart);
+  leases.DoubtClaimed(kWorker, kStart);
+  EXPECT_THAT(leases.TakeExpired(kStart), ElementsAre(Expired{kWorker, true}));
+  EXPECT_THAT(leases.TakeExpired(kStart + absl::Milliseconds(300)),
+              ElementsAre(Expired{kServer, true}));
+}
+
+TEST(LeaseTableTest, WhoIsHeardOfAgainIsNoLongerDoubted) {
+  LeaseTable leases(absl::Seconds(10));
+  leases.Renew(kWorker, kStart);
+  leases.DoubtBroken(kWorker, kStart);
+  leases.Hold(kWorker);
+  leases.Renew(kWorker, kStart);
+  leases.DoubtClaimed(kWorker, kStart);
+  EXPECT_EQ(leases.NextExpiry(), kStart + absl::Milliseconds(300)) << "it is not broken";
+  leases.Hold(kWorker);
+  leases.Renew(kWorker, kStart);
+  EXPECT_THAT(leases.TakeExpired(kStart + absl::Seconds(10)), ElementsAre(Expired{kWorker, false}));
 }
 
 TEST(LeaseTableTest, NothingRunsOutTwiceOrAfterClear) {
   LeaseTable leases(absl::Seconds(10));
   leases.Renew(kServer, kStart);
-  EXPECT_THAT(leases.TakeExpired(kStart + absl::Seconds(10)), ElementsAre(kServer));
+  EXPECT_THAT(leases.TakeExpired(kStart + absl::Seconds(10)), ElementsAre(Expired{kServer}));
   EXPECT_THAT(leases.TakeExpired(kStart + absl::Seconds(10)), IsEmpty());
   leases.Renew(kWorker, kStart);
   leases.Clear();

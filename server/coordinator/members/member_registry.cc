@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/base/host_port.h"
+#include "common/base/printable_text.h"
 #include "common/base/status_macros.h"
 #include "common/routing/routing_table.h"
 
@@ -34,6 +35,17 @@ std::string MissingText(Role role, size_t present, size_t places) {
 
 bool HasFinished(const v1::Progress& progress) {
   return progress.steps_total() > 0 && progress.steps_done() == progress.steps_total();
+}
+
+void Member::Update(const v1::HeartbeatRequest& heartbeat) {
+  view_version = std::max(view_version, heartbeat.view_version());
+  if (heartbeat.has_progress() && heartbeat.progress().steps_done() >= progress.steps_done()) {
+    progress = heartbeat.progress();
+    progress.set_device(CutText(progress.device()));
+    progress.set_transport(CutText(progress.transport()));
+  }
+  const bool is_server = heartbeat.role() == v1::HeartbeatRequest::SERVER;
+  if (is_server && heartbeat.load().seconds() >= load.seconds()) load = heartbeat.load();
 }
 
 std::vector<Member>& MemberRegistry::OfRole(Role role) {

@@ -37,6 +37,8 @@ struct Member {
   bool holds_place = false;
   absl::Time lost_at;
 
+  // Takes what the heartbeat says. An older one may arrive after a newer one.
+  void Update(const v1::HeartbeatRequest& heartbeat);
   bool is_live() const { return end.empty(); }
   bool is_lost() const { return !is_live() && !has_done_its_steps; }
 };

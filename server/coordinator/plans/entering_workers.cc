@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -14,6 +15,9 @@ namespace {
 
 constexpr Role kWorker = v1::HeartbeatRequest::WORKER;
 
+// So many of the latest replacements are told.
+constexpr size_t kMostReplacements = 16;
+
 // `steps` are those of all servers. One without slices reports the largest step for a held place.
 Step FirstStepOf(const std::map<uint32_t, Step>& steps, bool was_held) {
   Step first_step = steps.begin()->second;
@@ -21,6 +25,17 @@ Step FirstStepOf(const std::map<uint32_t, Step>& steps, bool was_held) {
     first_step = was_held ? std::min(first_step, step) : std::max(first_step, step);
   }
   return first_step;
+}
+
+v1::PlaceReplacement ReplacementOf(uint32_t worker, Step first_step, absl::Duration time) {
+  v1::PlaceReplacement replacement;
+  replacement.set_worker(worker);
+  replacement.set_step(first_step.value());
+  replacement.set_seconds(absl::ToDoubleSeconds(time));
+  replacement.set_text(
+      absl::StrFormat("%s was lost at step %d and replaced after %.1f s; nothing was done twice",
+                      MemberName({kWorker, worker}), first_step.value(), replacement.seconds()));
+  return replacement;
 }
 
 }  // namespace
@@ -59,18 +74,22 @@ bool EnteringWorkers::Settle(const JobFacts& facts, JobEvents& events) {
     const Step first_step = FirstStepOf(steps, member.holds_place);
     members_.BeginAt(worker, first_step);
     member.is_entering = false;
-    events.emplace_back(
-        std::exchange(member.holds_place, false)
-            ? absl::StrFormat("%s was lost at step %d and replaced after %.1f s; nothing was done "
-                              "twice",
-                              MemberName({kWorker, worker}), first_step.value(),
-                              absl::ToDoubleSeconds(facts.clock.Now() - member.lost_at))
-            : absl::StrCat(MemberName({kWorker, worker}), " enters at step ", first_step.value()),
-        first_step.value());
+    std::string text =
+        absl::StrCat(MemberName({kWorker, worker}), " enters at step ", first_step.value());
+    if (std::exchange(member.holds_place, false)) {
+      const absl::Duration time = facts.clock.Now() - member.lost_at;
+      text = replacements_.emplace_back(ReplacementOf(worker, first_step, time)).text();
+      if (replacements_.size() > kMostReplacements) replacements_.pop_front();
+    }
+    events.emplace_back(std::move(text), first_step.value());
     it = next_steps_.erase(it);
     has_entered = true;
   }
   return has_entered;
+}
+
+void EnteringWorkers::WriteToStatus(v1::GetStatusReply& status) const {
+  status.mutable_place_replacements()->Add(replacements_.begin(), replacements_.end());
 }
 
 }  // namespace capstan

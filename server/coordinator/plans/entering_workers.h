@@ -2,6 +2,7 @@
 #define SERVER_COORDINATOR_PLANS_ENTERING_WORKERS_H_
 
 #include <cstdint>
+#include <deque>
 #include <map>
 
 #include "absl/status/status.h"
@@ -30,12 +31,14 @@ class EnteringWorkers : public JobPlan {
   absl::Status Report(const v1::HeartbeatRequest& heartbeat) override;
   // The workers enter for which all servers have reported.
   bool Settle(const JobFacts& facts, JobEvents& events) override;
+  void WriteToStatus(v1::GetStatusReply& status) const override;
 
  private:
   using StepOfServer = std::map<uint32_t, Step>;
 
   MemberRegistry& members_;
-  std::map<uint32_t, StepOfServer> next_steps_;  // by worker
+  std::map<uint32_t, StepOfServer> next_steps_;    // by worker
+  std::deque<v1::PlaceReplacement> replacements_;  // in held places; the latest ones
 };
 
 }  // namespace capstan

@@ -62,6 +62,27 @@ TEST_F(EnteringWorkersTest, InAHeldPlaceAWorkerDoesTheFirstStepThatAnyServerLack
   EXPECT_EQ(example_.events[0].text,
             "worker 3 was lost at step 5 and replaced after 2.3 s; nothing was done twice");
   EXPECT_EQ(example_.events[0].step, 5);
+  v1::GetStatusReply status;
+  entering_.WriteToStatus(status);
+  ASSERT_EQ(status.place_replacements_size(), 1);
+  EXPECT_EQ(status.place_replacements(0).text(), example_.events[0].text);
+  EXPECT_EQ(status.place_replacements(0).worker(), 3u);
+  EXPECT_EQ(status.place_replacements(0).step(), 5);
+  EXPECT_NEAR(status.place_replacements(0).seconds(), 2.3, 0.05);
+}
+
+TEST_F(EnteringWorkersTest, TheLatestReplacementsOfHeldPlacesAreTold) {
+  for (int64_t step = 1; step <= 18; ++step) {
+    example_.Worker(3).holds_place = step != 17;
+    entering_.Await(3);
+    for (const uint32_t server : {0, 1}) Report(Next(server, 3, 203, step));
+    EXPECT_TRUE(Settle());
+  }
+  v1::GetStatusReply status;
+  entering_.WriteToStatus(status);
+  ASSERT_EQ(status.place_replacements_size(), 16);
+  EXPECT_EQ(status.place_replacements(0).step(), 2);
+  EXPECT_EQ(status.place_replacements(15).step(), 18) << "17 was not held";
 }
 
 TEST_F(EnteringWorkersTest, AServerWithoutSlicesDoesNotSayWhereAWorkerInAHeldPlaceBegins) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
 #include "common/job/job_properties.h"
 #include "server/coordinator/members/member_key.h"
 
@@ -45,8 +46,10 @@ void HeldPlaces::OnPlacement(const JobFacts& facts) {
 }
 
 bool HeldPlaces::WouldHold(uint32_t worker, const JobFacts& facts) const {
+  // Once a change of the consistency has begun, a later step may be none of BSP.
+  const bool changes = facts.view.consistency_change() != 0;
   return holds_places_ && facts.view.phase() == v1::TRAINING && IsAlwaysBsp(facts.view) &&
-         !HasFinished(members_.workers()[worker].progress);
+         !changes && !HasFinished(members_.workers()[worker].progress);
 }
 
 bool HeldPlaces::Hold(const Loss& loss, const JobFacts& facts) {
@@ -65,6 +68,14 @@ void HeldPlaces::WriteToView(v1::JobView& view) const {
   view.set_place_refusal(holds_places_ && !IsAlwaysBsp(view)
                              ? "the consistency has changed since the start"
                              : refusal_);
+}
+
+absl::Status HeldPlaces::CheckNoneIsHeld() const {
+  if (losses_.empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      MemberName({kWorker, losses_.begin()->first}),
+      " was lost, and its place is held for another process (--replace_seconds); change the "
+      "consistency once it has been taken"));
 }
 
 absl::Time HeldPlaces::deadline() const {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "proto/coordinator_service.pb.h"
 #include "proto/job.pb.h"
@@ -43,6 +44,9 @@ class HeldPlaces : public JobPlan {
   bool Hold(const Loss& loss, const JobFacts& facts);
   // Another process has taken the place.
   void Release(uint32_t worker) { losses_.erase(worker); }
+  // FAILED_PRECONDITION, for a change of the consistency: a place is held, and its open step is one
+  // of BSP.
+  absl::Status CheckNoneIsHeld() const;
   // When the next place is given up; InfiniteFuture: none is held.
   absl::Time deadline() const;
   // Gives up the places whose time is over, by `now`.

@@ -68,6 +68,19 @@ struct Rig {
   HeldPlaces places{example.facts.job, example.facts.members};
 };
 
+TEST(HeldPlacesTest, NoPlaceIsHeldAcrossAChangeOfTheConsistency) {
+  Rig rig;
+  EXPECT_TRUE(rig.places.CheckNoneIsHeld().ok());
+  EXPECT_TRUE(rig.Lose(1));
+  EXPECT_EQ(rig.places.CheckNoneIsHeld().message(),
+            "worker 1 was lost, and its place is held for another process (--replace_seconds); "
+            "change the consistency once it has been taken");
+  rig.places.Release(1);
+  EXPECT_TRUE(rig.places.CheckNoneIsHeld().ok());
+  rig.example.facts.view.set_consistency_change(1);
+  EXPECT_FALSE(rig.Lose(2)) << "the change is pending";
+}
+
 TEST(HeldPlacesTest, APlaceIsHeldUntilAnotherProcessTakesIt) {
   Rig rig;
   EXPECT_TRUE(rig.example.facts.view.holds_places());

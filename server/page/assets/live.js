@@ -145,6 +145,7 @@
       ['lost', 'workers lost', String(lostWorkers + replaced), false],
       ['replaced', 'workers replaced', String(replaced), false],
       ['lost-servers', 'servers lost', String(lostServers), false],
+      ['place-replacements', 'replaced', (status.place_replacements || []).slice(-3).join('. '), true],
       ['checkpoint', 'checkpoint', checkpointText(status.checkpoint), true],
       ['links', 'links', status.links || '', true],
       ['tuning', 'tuning', tuningText(status.tuning), true],

@@ -19,9 +19,10 @@ capstan.torch is for programs with PyTorch.
 from typing import TYPE_CHECKING
 
 from capstan import _library
+from capstan._connect import connect
 from capstan._errors import (Error, Forked, InvalidArgument, JobFailed, LeftJob, OutOfMemory,
                              WrongOrder)
-from capstan._job import Job, connect
+from capstan._job import Job
 from capstan._optimizers import (FTRL, SGD, Adagrad, Adam, AdamW, Lion, Optimizer, RMSprop,
                                  RowAdagrad)
 from capstan._sparse_table import SparseTable

@@ -9,9 +9,9 @@ import sys
 from typing import Any
 
 from capstan import _library
+from capstan._arguments import expect_whole, float_of
 from capstan._collectives import Collectives, Part, operation_of
 from capstan._errors import InvalidArgument, WrongOrder
-from capstan._job import _expect_whole, _number
 
 START = "\"capstan run --worker_command='python train.py'\""
 _MAX_BYTES = 1 << 20  # of a collective operation
@@ -67,7 +67,7 @@ class AloneJob(Collectives):
     def report(self, test_accuracy: float = _NOT_KNOWN, test_loss: float = _NOT_KNOWN,
                samples: int = 0) -> None:
         """Prints the result, as there is no summary."""
-        accuracy, loss = _number("test_accuracy", test_accuracy), _number("test_loss", test_loss)
+        accuracy, loss = float_of("test_accuracy", test_accuracy), float_of("test_loss", test_loss)
         if accuracy < 0 or accuracy > 1:
             raise InvalidArgument(f"test_accuracy: expected 0 to 1, or NaN, got {accuracy}")
         if not self._is_finished:
@@ -116,8 +116,8 @@ class AloneJob(Collectives):
 def expect_progress(loss: Any, samples: object) -> None:
     """Raises InvalidArgument unless a step can end with these."""
     if loss is not None:
-        _number("loss", loss)
-    _expect_whole("samples", samples, 2**63)
+        float_of("loss", loss)
+    expect_whole("samples", samples, 2**63)
 
 
 def _expect_small(part: Part) -> None:

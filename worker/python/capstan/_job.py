@@ -4,81 +4,18 @@ from __future__ import annotations
 
 import ctypes
 import numbers
-import os
-import threading
 import weakref
 from typing import Any, Callable, Optional
 
 from capstan import _ending, _errors, _library, _memory
+from capstan._arguments import expect_whole, float_of
 from capstan._collectives import OpenCollectives
-from capstan._open_job import OpenJob
+from capstan._open_job import OpenJob, in_thread
 from capstan._optimizers import Optimizer
 from capstan._sparse_table import SparseTable
 from capstan._table import Layer, Table
 
 _NOT_KNOWN = float("nan")
-
-
-def connect(coordinator: Optional[str] = None, *, keys: Optional[str] = None,
-            insecure: bool = False, rank: Optional[int] = None, steps: int = 0,
-            rpc_deadline_seconds: float = 30.0, device: Optional[str] = None,
-            trace: Optional[str] = None, record_history: Optional[str] = None,
-            metrics_listen: Optional[str] = None, health_listen: Optional[str] = None,
-            replaceable: bool = False) -> Job:
-    """Reads the job from its coordinator. All arguments may be left out in a program that
-    `capstan run --worker_command` has started.
-
-    coordinator: HOST:PORT; the environment's CAPSTAN_COORDINATOR unless given.
-    keys: the folder with this process's keys; CAPSTAN_KEYS unless given; without it: plaintext.
-    insecure: plaintext although there are keys.
-    rank: this worker's, from 0; the environment's RANK unless given, else the next free one.
-    steps: of every worker, if they are known; the job's status shows them.
-    rpc_deadline_seconds: how long to retry while the coordinator cannot be reached.
-    device: what the worker computes on, for people: "cuda:0 (NVIDIA H200)". If it has no kind in
-        parentheses, the CPU's is added.
-    trace, record_history, metrics_listen, health_listen: as the flags of capstan_worker.
-    replaceable: under BSP: this program's data, random draws and state depend on the job, its rank
-        and the step (Job.step) alone. So another process can do the open step of a lost one again,
-        with the same bits. In all workers, or in none. Operations of all workers are then within
-        steps, after a wait for values, or behind the loop over all --steps.
-
-    In the main thread SIGTERM asks the worker to leave the job, unless the program has a handler of
-    its own: the call after the end of a step then raises LeftJob. An exception that nothing catches
-    ends the job, with its text.
-
-    Raises InvalidArgument: CAPSTAN_COORDINATOR, or another argument, is malformed; JobFailed: the
-    coordinator cannot be reached, or its job is not for programs.
-    """
-    _expect_whole("rank", rank or 0, 2**31)
-    _expect_whole("steps", steps, 2**63)
-    rpc_deadline_seconds = _number("rpc_deadline_seconds", rpc_deadline_seconds)
-    options = _library.ConnectOptions(
-        struct_size=ctypes.sizeof(_library.ConnectOptions), coordinator=_bytes(coordinator),
-        keys=_bytes(keys), insecure=insecure, has_rank=rank is not None, rank=rank or 0,
-        steps=steps, rpc_deadline_seconds=rpc_deadline_seconds, device=_bytes(device),
-        trace=_bytes(trace), record_history=_bytes(record_history),
-        metrics_listen=_bytes(metrics_listen), health_listen=_bytes(health_listen),
-        replaceable=replaceable)
-    pointer = ctypes.c_void_p()
-    library = _library.load()
-    _in_thread(lambda: int(library.capstan_connect(options, pointer)))
-    job = Job(OpenJob(pointer))
-    job._is_replaceable = replaceable
-    return job
-
-
-def _expect_whole(argument: str, value: object, end: int) -> None:
-    """Raises InvalidArgument unless it is a whole number from 0 to below `end`."""
-    if not isinstance(value, numbers.Integral) or not 0 <= int(value) < end:
-        raise _errors.InvalidArgument(
-            f"{argument}: expected a whole number from 0 to {end - 1}, got {value!r}")
-
-
-def _number(argument: str, value: Any) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise _errors.InvalidArgument(f"{argument}: expected a number, got {value!r}") from None
 
 
 def _expect_optimizer(optimizer: object) -> None:
@@ -87,34 +24,12 @@ def _expect_optimizer(optimizer: object) -> None:
             f"optimizer: expected one of this package, such as capstan.SGD(0.1), got {optimizer!r}")
 
 
-def _bytes(text: Optional[str]) -> Optional[bytes]:
-    return None if text is None else os.fsencode(text)
-
-
 def _bytes_of(name: str) -> bytes:
     """A table's name for the library, which ends at the first byte of 0."""
     encoded = name.encode(errors="replace") if isinstance(name, str) else b"\0"
     if b"\0" in encoded or encoded.decode() != name:
         raise _errors.InvalidArgument(f"expected a name of printable text, got {name!r}")
     return encoded
-
-
-def _in_thread(call: Callable[[], int]) -> None:
-    """Makes a call that can block for long, while this thread goes on to handle signals."""
-    results: list[tuple[int, str]] = []
-
-    def run() -> None:
-        status = call()
-        results.append((status, _library.last_error()))
-
-    thread = threading.Thread(target=run, daemon=True)
-    try:
-        thread.start()
-    except RuntimeError:  # Python 3.12 starts none while the program ends
-        run()
-    while thread.is_alive():
-        thread.join(_ending.WAIT_MS / 1000)
-    _library.raise_status(*results[0])
 
 
 class Job(OpenCollectives):
@@ -176,7 +91,7 @@ class Job(OpenCollectives):
         memory = None if is_shape else _memory.memory_of(initial)
         shape = tuple(int(size) for size in initial) if is_shape else _shape_of(initial)
         index = self._layer_index(layer)
-        stddev = _number("stddev", stddev)
+        stddev = float_of("stddev", stddev)
         number = self._add_table(name, shape, optimizer, index, memory, stddev,
                                  replies_mean)
         if index not in self._layers:
@@ -209,7 +124,7 @@ class Job(OpenCollectives):
                   "max_rows": max_rows}
         for argument, value in limits.items():
             is_64_bits = argument.startswith("max_")
-            _expect_whole(argument, value, 2**63 if is_64_bits else 2**32)
+            expect_whole(argument, value, 2**63 if is_64_bits else 2**32)
         index = self._layer_index(layer)
         fields: dict[str, object] = dict(limits)
         if optimizer is not None:
@@ -226,7 +141,7 @@ class Job(OpenCollectives):
     def _layer_index(self, layer: Optional[int]) -> int:
         if layer is None:
             return max(self._layers, default=-1) + 1
-        _expect_whole("layer", layer, 2**31)
+        expect_whole("layer", layer, 2**31)
         return layer
 
     def _add_table(self, name: str, shape: tuple[int, ...], optimizer: Optional[Optimizer],
@@ -332,8 +247,8 @@ class Job(OpenCollectives):
 
         loss: the mean over `samples` samples, for progress and reports.
         """
-        loss = _number("loss", loss)
-        _expect_whole("samples", samples, 2**63)
+        loss = float_of("loss", loss)
+        expect_whole("samples", samples, 2**63)
         for layer in self._shared_layers:
             layer.expect_complete()
         self._open.wait_for(self._open.library.capstan_end_step, loss, int(samples))
@@ -370,7 +285,7 @@ class Job(OpenCollectives):
         self._has_failed = True
         text = reason.encode(errors="replace")
         try:
-            _in_thread(lambda: int(self._open.library.capstan_fail(handle.pointer, text)))
+            in_thread(lambda: int(self._open.library.capstan_fail(handle.pointer, text)))
         except KeyboardInterrupt:
             handle.keep_open()
             raise

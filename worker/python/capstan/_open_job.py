@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 import weakref
 from typing import Callable, Optional
 
@@ -66,3 +67,21 @@ class OpenJob:
     def set_momentum(self, table: int, momentum: float) -> None:
         """Of all tables that have one if `table` is -1."""
         _library.check(self.library.capstan_set_momentum(self.pointer(), table, momentum))
+
+
+def in_thread(call: Callable[[], int]) -> None:
+    """Makes a call that can block for long, while this thread goes on to handle signals."""
+    results: list[tuple[int, str]] = []
+
+    def run() -> None:
+        status = call()
+        results.append((status, _library.last_error()))
+
+    thread = threading.Thread(target=run, daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:  # Python 3.12 starts none while the program ends
+        run()
+    while thread.is_alive():
+        thread.join(_ending.WAIT_MS / 1000)
+    _library.raise_status(*results[0])

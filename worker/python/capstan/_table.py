@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import math
-import numbers
 import threading
 from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence
 
 from capstan import _ending, _errors, _library, _memory
+from capstan._arguments import expect_whole
 from capstan._open_job import OpenJob
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ class Table:
         In BSP, between two steps, it belongs exactly to `values`. In SSP and async it is as new as
         the servers'. After the last step only the worker that evaluates has it, before Job.report.
         """
-        _expect_whole("array", array)
+        expect_whole("array", array, 2**31)
         if hasattr(into, "__array_interface__"):
             is_as_large = into.shape == self.shape or into.shape == (math.prod(self.shape),)
             if not (is_as_large and into.dtype.kind == "f" and into.flags.writeable):
@@ -203,8 +203,8 @@ class Table:
         """The servers begin with this array, and count on from `steps`, the same for all arrays of
         the table. Worker 0's counts. A job that goes on from a checkpoint takes none. Before the
         first push; after Job.start in BSP only."""
-        _expect_whole("array", array)
-        _expect_whole("steps", steps)
+        expect_whole("array", array, 2**31)
+        expect_whole("steps", steps, 2**31)
         memory = self._state_of(values)
         self._job.wait_for(self._job.library.capstan_load_optimizer_state, self._index, array,
                            memory.pointer, memory.size, steps)
@@ -273,9 +273,3 @@ class Table:
             raise _errors.InvalidArgument(f"table {self.name}: expected shape {self.shape}, or as "
                                           f"many elements in a row, got shape {shape}")
         return memory
-
-
-def _expect_whole(argument: str, value: object) -> None:
-    if not isinstance(value, numbers.Integral) or not 0 <= int(value) < 2**31:
-        raise _errors.InvalidArgument(
-            f"{argument}: expected a whole number from 0 to {2**31 - 1}, got {value!r}")

@@ -30,7 +30,8 @@ def expect_max_norm(per_worker: object, of_mean: object = None) -> None:
 def expect_replaceable(model: torch.nn.Module, optimizer_runs: str = "servers",
                        grad_scaler: object = None, is_of_group: object = False) -> None:
     """Refuses what another process would not have, if it does a step of this one again."""
-    if optimizer_runs == "here" or grad_scaler is not None or is_of_group:
+    has_scaler = grad_scaler is not None and getattr(grad_scaler, "is_enabled", lambda: True)()
+    if optimizer_runs == "here" or has_scaler or is_of_group:
         raise InvalidArgument("replaceable: leave it out with optimizer_runs=\"here\", with a "
                               "grad_scaler and in attach_together: another process would not have "
                               "their state")

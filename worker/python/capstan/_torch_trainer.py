@@ -120,7 +120,8 @@ class Trainer:
     def expect_within_step(self) -> None:
         """Raises WrongOrder if another process in this one's place would not know of an operation of
         all workers here."""
-        if self.job._is_replaceable and not (self._has_begun or self.job._may_end):
+        # Evaluation is no begin of a step: another process may leave it out.
+        if self.job._is_replaceable and not (self._has_looked or self.job._may_end):
             raise operation_between_steps()
 
     # Forward.

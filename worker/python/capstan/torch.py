@@ -23,7 +23,7 @@ from typing import Any, Callable, Iterable, Iterator, Mapping, Optional, Sequenc
 
 import torch
 
-from capstan import _job
+from capstan import _connect
 from capstan._alone_job import AloneJob, is_alone, say_alone
 from capstan._errors import InvalidArgument, WrongOrder
 from capstan._job import Job
@@ -131,7 +131,7 @@ def attach(model: Model,
         is_list = isinstance(optimizer, Iterable) and not isinstance(optimizer, Mapping)
         optimizers: Any = optimizer if is_list else [optimizer]
         _attached = HereTrainer(model, optimizers,
-                                AloneJob() if is_by_itself else job or _job.connect)
+                                AloneJob() if is_by_itself else job or _connect.connect)
         if is_by_itself:
             say_alone()
         _expect_places_as_told(_attached.job)
@@ -157,7 +157,7 @@ def attach(model: Model,
         say_alone()
     else:
         _attached = Trainer(model, optimizer,
-                            job or functools.partial(_job.connect, replaceable=replaceable),
+                            job or functools.partial(_connect.connect, replaceable=replaceable),
                             max_norm_per_worker=max_norm_per_worker, grad_scaler=grad_scaler,
                             overlap=overlap)
     _expect_places_as_told(_attached.job)
@@ -184,7 +184,7 @@ def attach_together(*, job: Optional[Job] = None) -> Iterator[None]:
         raise WrongOrder("ct.attach_together within ct.attach_together")
     _expect_none_attached()
     is_by_itself = job is None and is_alone()
-    group = TrainerGroup(None if is_by_itself else lambda: job or _job.connect())
+    group = TrainerGroup(None if is_by_itself else lambda: job or _connect.connect())
     _group = group
     try:
         yield
