@@ -5,7 +5,7 @@
 set -euo pipefail
 
 all_checks=(format flags grpc_includes base_only pipes readmes package_tests layers package_cycles
-  thread_safety cuda_build asan_tests tsan_tests)
+  tidy thread_safety cuda_build asan_tests tsan_tests)
 is_without=0
 if [[ "${1:-}" == --without ]]; then
   is_without=1
@@ -109,6 +109,23 @@ thread_safety() {
   grep --line-regexp --fixed-strings --invert-match --file=<(echo "${compiled}") <<<"${locking}" |
     xargs --max-procs="$(nproc)" --max-args=8 clang++ -x c++ -std=c++17 -fsyntax-only -Wno-everything \
       -Wthread-safety -Werror=thread-safety -I. -Ibazel-bin
+}
+
+# clang-tidy with the checks of .clang-tidy, over the product's sources that the last commit has changed,
+# or that are not committed. Not CUDA's and UCX's, which need other headers.
+tidy() {
+  local changed
+  if ! git rev-parse --quiet --verify HEAD~1 >/dev/null; then
+    echo "there is no earlier commit to compare with"
+    return 0
+  fi
+  bazel build "${quiet[@]}" //proto/... //common/charts:chart_files_header //server/page:asset_files_header
+  changed="$(git diff --name-only --diff-filter=d HEAD~1 -- {common,deploy,kernels,server,worker}/'*.cc' |
+    grep --invert-match --extended-regexp '_test\.cc$|cuda|ucx' || true)"
+  [[ -n "${changed}" ]] || return 0
+  # shellcheck disable=SC2016
+  xargs --max-procs="$(nproc)" --max-args=4 bash -c \
+    'exec clang-tidy --quiet "$@" -- -x c++ -std=c++17 -I. -Ibazel-bin' clang-tidy <<<"${changed}"
 }
 
 # Prints the dependencies of the targets $1 in this repository, except in the folders that match the

@@ -106,6 +106,24 @@ expect_failures thread_safety '^build ' '^query '
 echo none >"${TEST_TMPDIR}/broken"
 tool "${tools}/clang++" 'exit 1'
 expect "FAILED  thread_safety" "${bad}" thread_safety
+echo none >"${TEST_TMPDIR}/broken"
+# What the last commit has changed, and what is not committed.
+commit() { git -C "${repository}" -c user.name=one -c user.email=one@host commit --quiet --message=some "$@"; }
+expect "ok      tidy" "${good}" tidy
+git -C "${repository}" add --all
+commit
+expect "ok      tidy" "${good}" tidy
+file common/base/user.cc 'int changed;'
+file common/base/user_test.cc 'int tested;'
+tool "${tools}/clang-tidy" "echo \"\$*\" >'${TEST_TMPDIR}/tidied'; [[ ! -e '${TEST_TMPDIR}/untidy' ]]"
+git -C "${repository}" add --all
+commit
+expect "ok      tidy" "${good}" tidy
+[[ "$(<"${TEST_TMPDIR}/tidied")" == "--quiet common/base/user.cc -- "* ]]
+touch "${TEST_TMPDIR}/untidy"
+expect "FAILED  tidy" "${bad}" tidy
+rm "${TEST_TMPDIR}/untidy"
+expect_failures tidy '^build '
 expect_failures asan_tests ' test '
 expect_failures tsan_tests '^query ' ' test '
 
@@ -113,7 +131,7 @@ expect_failures tsan_tests '^query ' ' test '
 echo none >"${TEST_TMPDIR}/broken"
 tool "${tools}/clang-format" 'true'
 expect "ok      layers" "2 passed, 0 failed, 0 skipped" --without format flags grpc_includes base_only pipes readmes \
-  package_tests thread_safety cuda_build asan_tests tsan_tests
+  package_tests tidy thread_safety cuda_build asan_tests tsan_tests
 
 exit_code=0
 "${repository}/deploy/presubmit.sh" form >"${output}" 2>&1 || exit_code=$?

@@ -18,7 +18,7 @@ packages_beyond_build=(
   chromium
   iproute2 iperf3 tshark prometheus
   libgloo-dev libopenmpi-dev openmpi-bin
-  git clang clang-format libclang-rt-dev
+  git clang clang-format clang-tidy libclang-rt-dev
   patchelf debootstrap
   slurm-wlm munge
   openssh-client openssh-server

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <type_traits>
+#include <utility>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
@@ -18,6 +19,9 @@ namespace {
 
 // The results that are kept for a worker that does an open step again take at most this memory.
 constexpr size_t kMostKeptBytes = size_t{16} << 20;
+
+// So many joins before one step are kept.
+constexpr size_t kMostKeptJoins = 1000;
 
 // With what a result takes beside its bytes.
 size_t KeptBytes(const Collective& operation, const Payload& result) {
@@ -160,10 +164,10 @@ void Collectives::Exchange(WorkerId worker, Collective&& part,
   } else if (is_known) {
     // The worker has taken another one's place, and does its step again.
     Answer(place, absl::OkStatus(), known->second.result, released);
-  } else if (place.is_joined && name < Name(all_joined_, after_joins_) &&
-             place.latest.step == all_joined_) {
-    // So it has, and all had joined.
-    AnswerJoined(place, released);
+  } else if (place.is_joined && place.latest.step == all_joined_) {
+    // So it has, if all had joined since.
+    const auto after = absl::c_upper_bound(after_joins_, place.latest.number);
+    if (after != after_joins_.end()) AnswerJoined(place, *after, released);
   }
   Advance(released);
 }
@@ -349,18 +353,19 @@ void Collectives::AdvanceJoins(ReleasedReplies* released) {
     }
   }
   if (places_.empty() || !HaveAllJoined()) return;
-  all_joined_ = places_.begin()->second.latest.step;
-  after_joins_ = 0;
-  for (const auto& [worker, place] : places_) {
-    after_joins_ = std::max(after_joins_, place.latest.number + 1);
-  }
-  for (auto& [worker, place] : places_) AnswerJoined(place, released);
+  const Step step = places_.begin()->second.latest.step;
+  if (std::exchange(all_joined_, step) != step) after_joins_.clear();
+  uint64_t after = 0;
+  for (const auto& [worker, place] : places_) after = std::max(after, place.latest.number + 1);
+  after_joins_.push_back(after);
+  if (after_joins_.size() > kMostKeptJoins) after_joins_.pop_front();
+  for (auto& [worker, place] : places_) AnswerJoined(place, after, released);
   has_joined_ = false;
 }
 
-void Collectives::AnswerJoined(Place& place, ReleasedReplies* released) {
+void Collectives::AnswerJoined(Place& place, uint64_t after, ReleasedReplies* released) {
   place.is_joined = false;
-  Answer(place, absl::OkStatus(), NumberPayload(static_cast<int64_t>(after_joins_)), released);
+  Answer(place, absl::OkStatus(), NumberPayload(static_cast<int64_t>(after)), released);
 }
 
 }  // namespace capstan

@@ -2,6 +2,7 @@
 #define SERVER_SHARD_COLLECTIVES_H_
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <utility>
 #include <vector>
@@ -83,8 +84,8 @@ class Collectives {
   // Answers what is due.
   void Advance(ReleasedReplies* released);
   void AdvanceJoins(ReleasedReplies* released);
-  // All workers have joined, and this one hears of it.
-  void AnswerJoined(Place& place, ReleasedReplies* released);
+  // All workers have joined. This one's next operation has the number `after`.
+  static void AnswerJoined(Place& place, uint64_t after, ReleasedReplies* released);
   // Whether all workers have joined, before the same step.
   bool HaveAllJoined() const;
   // INVALID_ARGUMENT: one of the workers will never do the operation for which `first` waits.
@@ -106,9 +107,10 @@ class Collectives {
   Step incomplete_{-1};  // the latest step that has results too large for done_
 
   bool has_joined_ = false;  // one of them at least
-  // The latest step before which all had joined, and the number of the operation after that.
+  // The latest step before which all had joined, and how often: the numbers of the operations after
+  // that, the latest ones.
   Step all_joined_{-1};
-  uint64_t after_joins_ = 0;
+  std::deque<uint64_t> after_joins_;
 };
 
 }  // namespace capstan

@@ -382,6 +382,21 @@ TEST_F(CollectivesTest, AJoinedWorkerFollowsUntilAllHaveJoined) {
   EXPECT_THAT(ResultOf(0), ElementsAre(3));
 }
 
+TEST_F(CollectivesTest, WhoDoesAStepAgainHearsOfEachJoinBeforeIt) {
+  SetWorkers(2);
+  Send(0, Part(7, 0, CollectiveType::kJoin));
+  Send(1, Part(7, 2, CollectiveType::kJoin));
+  Send(0, Part(7, 3, CollectiveType::kJoin));
+  Send(1, Part(7, 3, CollectiveType::kJoin));
+  SetWorkers(2, /*incarnation=*/2);
+  Send(1, Part(7, 2, CollectiveType::kJoin));
+  EXPECT_THAT(ResultOf<int64_t>(1), ElementsAre(3));
+  Send(1, Part(7, 3, CollectiveType::kJoin));
+  EXPECT_THAT(ResultOf<int64_t>(1), ElementsAre(4));
+  Send(1, Part(7, 4, CollectiveType::kJoin));
+  EXPECT_TRUE(Waits(1)) << "the others have not joined a third time";
+}
+
 TEST_F(CollectivesTest, AJoinDoesNotEndBeforeAPushThatIsOnItsWay) {
   SetWorkers(2);
   Send(0, Part(7, 0, CollectiveType::kJoin));

@@ -9,7 +9,7 @@ keys="${TEST_TMPDIR}/keys"
 guide="${TEST_SRCDIR}/capstan/deploy/guide/when-lost.md"
 codes=()
 # A job that would take minutes.
-long=(--insecure --epochs=1000 --lease_seconds=5 --heartbeat_seconds=0.5 --rpc_deadline_seconds=4)
+long=(--insecure --epochs=1000 --lease_seconds=4 --heartbeat_seconds=0.5 --rpc_deadline_seconds=4)
 
 # log TEST NODE: the output of this machine.
 log() { echo "${TEST_TMPDIR}/$1-node$2"; }
