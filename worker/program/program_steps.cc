@@ -289,7 +289,7 @@ void ProgramSteps::Fail(absl::Status reason) {
     // Taken at once: the loop may end now, and calls of the program may wait in the store.
     store = LeaseStoreLocked();
   }
-  if (store != nullptr) store->Fail(std::move(reason));
+  if (store != nullptr) store->Fail(reason);
 }
 
 void ProgramSteps::Leave() {
