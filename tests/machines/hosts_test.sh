@@ -131,7 +131,7 @@ expect_clean() {
 make_bundle
 create_machines
 start_sshd
-long=(--epochs=1000 --lease_seconds=4 --heartbeat_seconds=0.5 --rpc_deadline_seconds=4)
+long=(--epochs=1000 --lease_seconds=4 --heartbeat_seconds=0.5 --rpc_deadline_seconds=8)
 
 # Two machines have the result of one, and the bytes cross the links.
 "${capstan}" run --num_servers=2 --num_workers=2 --run_dir="${folder}/one" >"${folder}/one.out"

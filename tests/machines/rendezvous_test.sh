@@ -9,7 +9,7 @@ keys="${TEST_TMPDIR}/keys"
 guide="${TEST_SRCDIR}/capstan/deploy/guide/when-lost.md"
 codes=()
 # A job that would take minutes.
-long=(--insecure --epochs=1000 --lease_seconds=4 --heartbeat_seconds=0.5 --rpc_deadline_seconds=4)
+long=(--insecure --epochs=1000 --lease_seconds=4 --heartbeat_seconds=0.5 --rpc_deadline_seconds=8)
 
 # log TEST NODE: the output of this machine.
 log() { echo "${TEST_TMPDIR}/$1-node$2"; }
@@ -223,7 +223,7 @@ kill -KILL "$(pids_of node0 capstan_coordinator)"
 finish
 expect_codes headless 1 1
 expect_documented headless 'coordinator ended (killed by signal 9)' "$(log headless 0)"
-expect_text headless 1 'has been unreachable for 4 s; check that it runs'
+expect_text headless 1 'has been unreachable for 8 s; check that it runs'
 
 start_long bereft
 kill -KILL "$(pids_of node1 capstan_worker)"
