@@ -101,17 +101,21 @@ expect srun.flags "--cpus-per-task=3" "--container-image=site+capstan" \
   "--container-mounts=${PWD}/runs/slurm-7,${PWD}/programs,${PWD}"
 expect programs/flags "--network=10.1.0.0/16"
 expect runs/slurm-7/keys.log "192.168.7.1, 192.168.7.2"
-if grep seconds runs/slurm-7/job.textproto; then exit 1; fi
+if grep '^  seconds' runs/slurm-7/job.textproto; then exit 1; fi
 
 # A failed job goes on from the checkpoint of its last life, as long as --restarts allows.
 run_job 'failed 5\nfinished 9\n' 0
-expect runs/slurm-7/job.textproto "allow_other_bits: false"
+expect runs/slurm-7/job.textproto "allow_other_bits: false" "replace_seconds: 300"
 expect output "start 2: 2 servers, 2 workers, goes on from checkpoint-000001"
 expect programs/flags "--restore=${PWD}/runs/slurm-7/checkpoints/checkpoint-000001"
 run_job 'failed 5\nfailed 6\nfinished 9\n' 1 --restarts=1
 expect output "start 2:" "it does not start again: --restarts=1 allows no more"
 run_job 'finished 9\n' 0 --restarts=0
-if grep allow_other_bits runs/slurm-7/job.textproto; then exit 1; fi
+if grep --extended-regexp 'allow_other_bits|replace_seconds' runs/slurm-7/job.textproto; then exit 1; fi
+run_job 'finished 9\n' 0 --registration_seconds=50
+expect runs/slurm-7/job.textproto "replace_seconds: 50"
+run_job 'finished 9\n' 0 --replace_seconds=7
+expect runs/slurm-7/job.textproto "replace_seconds: 7"
 run_job 'finished 9\n' 0 --allow_other_bits
 expect runs/slurm-7/job.textproto "allow_other_bits: true"
 run_job 'failed 0\nfinished 9\n' 1

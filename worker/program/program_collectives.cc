@@ -129,7 +129,7 @@ absl::Status ProgramCollectives::CheckMayRun(CollectiveType type) const {
 absl::StatusOr<Payload> ProgramCollectives::Do(Collective part, absl::Time deadline) {
   RETURN_IF_ERROR(CheckMayRun(part.type));
   ASSIGN_OR_RETURN(const ProgramSteps::StoreLease store, steps_.LeaseStore());
-  if (store == nullptr) return absl::FailedPreconditionError("all steps are done");
+  if (store == nullptr) return steps_.WithoutStore(deadline);
   ASSIGN_OR_RETURN(const std::shared_ptr<Sent> sent, Send(std::move(part), *store));
   const absl::StatusOr<bool> is_done = store->WaitForCollectives(deadline - clock_.Now());
   if (!is_done.ok()) return steps_.Lose(is_done.status());

@@ -33,7 +33,7 @@ absl::Status ProgramRows::Use(TableId table, absl::Time deadline,
                               absl::FunctionRef<absl::Status(RowStore& rows)> use) {
   RETURN_IF_ERROR(CheckSparse(table));
   ASSIGN_OR_RETURN(const ProgramSteps::StoreLease store, steps_->LeaseStore());
-  if (store == nullptr) return absl::FailedPreconditionError("all steps are done");
+  if (store == nullptr) return steps_->WithoutStore(deadline);
   RowStore& rows = *store->rows();
   RETURN_IF_ERROR(steps_->WaitIn(*store, deadline, "rows are on their way",
                                  [&](absl::Duration limit) { return rows.WaitFor(table, limit); }));

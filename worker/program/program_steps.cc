@@ -94,6 +94,13 @@ absl::StatusOr<ProgramSteps::StoreLease> ProgramSteps::LeaseStore() {
   return LeaseStoreLocked();
 }
 
+absl::Status ProgramSteps::WithoutStore(absl::Time deadline) {
+  MutexLock lock(&mu_);
+  while (leaves_ && !outcome_.has_value()) RETURN_IF_ERROR(WaitLocked(deadline));
+  RETURN_IF_ERROR(CheckGoesOnLocked());
+  return absl::FailedPreconditionError("all steps are done");
+}
+
 absl::Status ProgramSteps::WaitIn(
     ParameterStore& store, absl::Time deadline, const char* text,
     absl::FunctionRef<absl::StatusOr<bool>(absl::Duration limit)> wait) {

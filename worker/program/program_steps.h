@@ -95,6 +95,9 @@ class ProgramSteps {
 
   // The store, while the worker trains. FAILED_PRECONDITION before the training.
   absl::StatusOr<StoreLease> LeaseStore();
+  // Why there is none any more: how the worker has ended, if it leaves, once that is known; else
+  // FAILED_PRECONDITION, as all steps are done.
+  absl::Status WithoutStore(absl::Time deadline);
 
   // The program has waited for values of the step, or has pushed in it.
   void NoteBegun();

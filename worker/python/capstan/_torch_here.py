@@ -13,7 +13,7 @@ from typing import Any, Callable, Iterable, Iterator, Optional, Union
 import torch
 
 from capstan._alone_job import AloneJob, expect_progress
-from capstan._errors import InvalidArgument, WrongOrder
+from capstan._errors import InvalidArgument, LeftJob, WrongOrder
 from capstan._job import Job
 from capstan._optimizers import SGD
 from capstan._table import Table
@@ -152,9 +152,15 @@ class HereTrainer:
             if is_first:
                 _expect_outermost(one.name)
                 engine: Any = torch.autograd.Variable._execution_engine
-                engine.queue_callback(self._exchange)
+                engine.queue_callback(self._end_backward)
                 self._look()
         one.send()
+
+    def _end_backward(self) -> None:
+        try:
+            self._exchange()
+        except LeftJob:
+            self._has_means = True  # ct.step() raises it, too; as in after_gradient
 
     def _exchange(self) -> None:
         """Backward has ended. Sends what is left, and waits for the means."""

@@ -7,7 +7,7 @@ from typing import Any, Callable, Mapping, NoReturn, Optional, Protocol
 
 import torch
 
-from capstan._errors import WrongOrder
+from capstan._errors import LeftJob, WrongOrder
 from capstan._torch_parameter import Parameter
 
 _is_compiling: Any = getattr(getattr(torch, "compiler", None), "is_compiling", bool)
@@ -114,10 +114,16 @@ def on_gradient(trainer: HookOwner, parameter: Parameter) -> tuple[Any, object]:
 def after_gradient(tensor: Any, call: Callable[..., None]) -> tuple[Any, object]:
     """Calls it whenever backward has added to the tensor's gradient. Returns the hook, and what has to
     live as long."""
+    def call_in_backward(*unused: object) -> None:
+        try:
+            call()
+        except LeftJob:
+            pass  # a program that ends by one within backward may never end; ct.step() raises it, too
+
     if hasattr(tensor, "register_post_accumulate_grad_hook"):
-        return tensor.register_post_accumulate_grad_hook(call), None
+        return tensor.register_post_accumulate_grad_hook(call_in_backward), None
     # Before torch 2.1: the node that accumulates the gradient, found by way of a view. One that
     # nobody holds is made anew, without the hook.
     with torch.enable_grad():
         node = tensor.expand_as(tensor).grad_fn.next_functions[0][0]
-    return node.register_hook(call), node
+    return node.register_hook(call_in_backward), node
