@@ -116,7 +116,6 @@ void Collectives::Exchange(WorkerId worker, Collective&& part,
   const bool is_over = !place.is_new && name < latest;
   if (is_over && part.type == CollectiveType::kEndOfStep && CheckPart(worker, part).ok()) {
     NoteOpenStep(worker, part);
-    DropDone();
     return answer(absl::OkStatus());  // An operation of the next step came before.
   }
   if (is_over) {
@@ -159,7 +158,6 @@ void Collectives::Exchange(WorkerId worker, Collective&& part,
   NoteOpenStep(worker, part);
   place.latest = std::move(part);
   if (place.latest.type == CollectiveType::kEndOfStep) {
-    DropDone();
     Answer(place, absl::OkStatus(), Payload(), released);
   } else if (is_known) {
     // The worker has taken another one's place, and does its step again.
@@ -309,14 +307,11 @@ void Collectives::Keep(const Collective& operation, const Payload& result) {
 
 void Collectives::DropDone() {
   if (done_.empty()) return;
-  Step open = kLargestStep, told = kLargestStep;
-  for (const auto& [worker, place] : places_) {
-    open = std::min(open, place.next_step);
-    told = std::min(told, OpenStep(worker));
-  }
-  // Another slice may lack a worker's push of the step before, unless the worker has told its end.
-  // Whoever takes its place does that one again.
-  while (!done_.empty() && done_.begin()->first.first < std::max(open + -1, told)) {
+  Step open = kLargestStep;
+  for (const auto& [worker, place] : places_) open = std::min(open, place.next_step);
+  // Another slice may lack a worker's push of the step before. Whoever takes its place does that
+  // one again.
+  while (!done_.empty() && done_.begin()->first.first < open + -1) {
     const Done& done = done_.begin()->second;
     done_bytes_ -= KeptBytes(done.operation, done.result);
     done_.erase(done_.begin());

@@ -462,20 +462,6 @@ TEST_F(CollectivesTest, ManyResultsOfAStepAreNotAllKept) {
   EXPECT_THAT(std::string(StatusOf(1).message()), HasSubstr("too large to be kept"));
 }
 
-TEST_F(CollectivesTest, ResultsOfAStepGoOnceAllHaveToldItsEnd) {
-  SetWorkers(1);
-  for (const int64_t step : {3, 4}) {
-    for (uint64_t number = 0; number < (uint64_t{1} << 16); ++number) {
-      Send(0, Part(step, number, CollectiveType::kBarrier));
-      ASSERT_TRUE(StatusOf(0).ok());
-    }
-    if (step == 3) Send(0, Part(step, kLast, CollectiveType::kEndOfStep));
-  }
-  SetWorkers(2);
-  Send(1, Part(4, (uint64_t{1} << 16) - 1, CollectiveType::kBarrier));
-  EXPECT_TRUE(StatusOf(1).ok()) << "there is room for all of step 4: " << StatusOf(1);
-}
-
 TEST_F(CollectivesTest, AWrongPartIsRefusedAndLeavesItsPlaceToTheRightOne) {
   SetWorkers(1);
   Collective part = Doubles(0, 0, CollectiveType::kSum, {1});
