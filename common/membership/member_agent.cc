@@ -35,11 +35,13 @@ bool IsFinal(const v1::JobView& view) {
 }  // namespace
 
 void ReportFailure(CoordinatorEndpoint& coordinator, v1::HeartbeatRequest::Role role, uint32_t id,
-                   Incarnation incarnation, const absl::Status& status, Clock& clock) {
+                   Incarnation incarnation, const absl::Status& status, Clock& clock,
+                   bool came_after_end) {
   v1::ReportFailureRequest request;
   request.set_role(role);
   request.set_id(id);
   request.set_incarnation(incarnation.value());
+  request.set_came_after_end(came_after_end);
   Report(std::move(request), coordinator, status, clock);
 }
 

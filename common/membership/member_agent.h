@@ -55,10 +55,12 @@ class MemberAgent {
   std::shared_ptr<State> state_;  // Shared with the open heartbeats.
 };
 
-// Tells the coordinator why a registered member cannot go on; the job then ends with this reason.
-// Blocks until the reply. Does nothing for ABORTED: that error came from the coordinator.
+// Tells the coordinator why a registered member cannot go on; the job then ends with this reason,
+// unless a worker `came_after_end`, as in v1::ReportFailureRequest. Blocks until the reply. Does
+// nothing for ABORTED: that error came from the coordinator.
 void ReportFailure(CoordinatorEndpoint& coordinator, v1::HeartbeatRequest::Role role, uint32_t id,
-                   Incarnation incarnation, const absl::Status& status, Clock& clock);
+                   Incarnation incarnation, const absl::Status& status, Clock& clock,
+                   bool came_after_end = false);
 
 // The same for a process that has not registered.
 void ReportEarlyFailure(CoordinatorEndpoint& coordinator, v1::HeartbeatRequest::Role role,

@@ -103,8 +103,8 @@ TEST(CoordinatorRestoreTest, ProgressAndSummaryGoOnWhereTheyWere) {
   ASSERT_TRUE(outcome.has_value());
   EXPECT_EQ(outcome->training_time, absl::Seconds(15));
   EXPECT_EQ(outcome->workers_lost, 1);
-  ASSERT_EQ(outcome->replaced_workers.size(), 1u);
-  EXPECT_EQ(outcome->replaced_workers[0].samples(), 5u);
+  ASSERT_EQ(outcome->last_status.replaced_workers_size(), 1);
+  EXPECT_EQ(outcome->last_status.replaced_workers(0).samples(), 5u);
   EXPECT_EQ(outcome->last_status.progress(0).samples(), 500u) << "400 and 100";
   EXPECT_EQ(outcome->last_status.progress(0).steps_done(), 100);
 }

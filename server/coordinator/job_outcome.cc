@@ -91,10 +91,9 @@ Totals TotalsOf(const v1::JobSpec& job, const JobOutcome& outcome) {
     if (!status.view().workers(worker).is_live() || !HasLoss(job, progress)) continue;
     totals.live_loss.Add(progress.loss());
   }
-  for (const v1::Progress& progress : outcome.replaced_workers) Add(progress, totals);
-  const auto workers =
-      static_cast<size_t>(status.progress_size()) + outcome.replaced_workers.size();
-  totals.mean_staleness_seen /= static_cast<double>(std::max<size_t>(1, workers));
+  for (const v1::Progress& progress : status.replaced_workers()) Add(progress, totals);
+  const int workers = status.progress_size() + status.replaced_workers_size();
+  totals.mean_staleness_seen /= std::max(1, workers);
   return totals;
 }
 
@@ -270,7 +269,7 @@ void WriteCompression(const v1::JobSpec& job, const JobOutcome& outcome, const T
   summary["residual_ratio"] = std::sqrt(Ratio(totals.residual_squares, totals.gradient_squares));
   summary["codec_seconds"] = totals.seconds_coding;
   // A worker in another one's place begins with a residual of 0.
-  summary["residuals_lost"] = HasPushCodec(codec) ? outcome.replaced_workers.size() : 0;
+  summary["residuals_lost"] = HasPushCodec(codec) ? outcome.last_status.replaced_workers_size() : 0;
 }
 
 }  // namespace
@@ -313,7 +312,7 @@ std::string SummaryJson(const v1::JobSpec& job, const JobOutcome& outcome) {
     summary["parameters_xxh3"] = absl::StrFormat("%016x", outcome.result.parameters_xxh3());
   }
   summary["workers_lost"] = outcome.workers_lost;
-  summary["workers_replaced"] = outcome.replaced_workers.size();
+  summary["workers_replaced"] = outcome.last_status.replaced_workers_size();
   for (const v1::PlaceReplacement& replacement : outcome.last_status.place_replacements()) {
     summary["place_replacements"].push_back({{"worker", replacement.worker()},
                                              {"step", replacement.step()},

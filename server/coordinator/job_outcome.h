@@ -15,13 +15,11 @@ namespace capstan {
 struct JobOutcome {
   // OK, ABORTED with the reason of its failure, or CANCELLED if the coordinator was interrupted.
   absl::Status status;
-  v1::GetStatusReply last_status;  // The final view and everybody's last progress.
-  v1::ReportResultRequest result;  // The evaluator's findings; only if the status is OK.
-  absl::Duration training_time;    // From TRAINING to its end; 0 if it was never reached.
-  int workers_lost = 0;            // Declared dead, also those replaced.
-  bool has_other_bits = false;     // As in v1::CheckpointManifest.
-  // The last progress of each worker in whose place another has entered.
-  std::vector<v1::Progress> replaced_workers;
+  v1::GetStatusReply last_status;         // The final view and everybody's last progress.
+  v1::ReportResultRequest result;         // The evaluator's findings; only if the status is OK.
+  absl::Duration training_time;           // From TRAINING to its end; 0 if it was never reached.
+  int workers_lost = 0;                   // Declared dead, also those replaced.
+  bool has_other_bits = false;            // As in v1::CheckpointManifest.
   std::vector<std::string> device_notes;  // DeviceKinds::notes
 };
 

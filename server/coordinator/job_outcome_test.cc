@@ -101,10 +101,10 @@ TEST(SummaryTest, NamesEachTransportOnce) {
 // Two workers, and one in whose place another has entered.
 JobOutcome CompressedOutcome() {
   JobOutcome outcome = Outcome();
-  outcome.replaced_workers.emplace_back().set_bytes_pushed(1000);
+  outcome.last_status.add_replaced_workers()->set_bytes_pushed(1000);
   for (v1::Progress* progress :
        {outcome.last_status.mutable_progress(0), outcome.last_status.mutable_progress(1),
-        &outcome.replaced_workers[0]}) {
+        outcome.last_status.mutable_replaced_workers(0)}) {
     progress->set_float_bytes_pushed(5200);
     progress->set_float_bytes_pulled(6000);
     progress->set_gradient_squares(12);
@@ -144,7 +144,7 @@ TEST(SummaryTest, WithoutACodecOfGradientsNoResidualIsLost) {
   v1::JobSpec job = Job();
   job.mutable_codec()->set_pull("bfloat16");
   JobOutcome outcome = Outcome();
-  outcome.replaced_workers.emplace_back();
+  outcome.last_status.add_replaced_workers();
   const nlohmann::json summary = Summary(job, outcome);
   EXPECT_EQ(summary["residuals_lost"], 0);
   EXPECT_TRUE(summary["residual_ratio"].is_null());
@@ -200,7 +200,7 @@ TEST(SummaryTest, TrainingThatFailedSaysSo) {
 TEST(SummaryTest, TheLossAtTheStartIsThatOfWorkersThatBeganThere) {
   JobOutcome outcome = FailedOutcome();
   outcome.last_status.mutable_progress(0)->clear_first_loss();  // in the place of another one
-  outcome.replaced_workers.emplace_back().set_first_loss(1.2);
+  outcome.last_status.add_replaced_workers()->set_first_loss(1.2);
   EXPECT_THAT(Summary(Job(), outcome)["warning"].get<std::string>(),
               testing::HasSubstr("the loss was 1.4 in the first steps and is 1.39 at the end"));
 }
@@ -271,7 +271,7 @@ TEST(SummaryTest, AReplayHasLearntNothing) {
 TEST(SummaryTest, CountsWhatReplacedWorkersHaveDoneButNotTheLossOfOneThatHasNotComputed) {
   JobOutcome outcome = Outcome();
   outcome.workers_lost = 2;
-  v1::Progress& replaced = outcome.replaced_workers.emplace_back();
+  v1::Progress& replaced = *outcome.last_status.add_replaced_workers();
   replaced.set_loss(7);
   replaced.set_steps_done(4);
   replaced.set_samples(40);

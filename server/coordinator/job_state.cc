@@ -120,8 +120,12 @@ absl::Status JobState::ReportFailure(const v1::ReportFailureRequest& request) {
   if (request.before_registering()) {
     RETURN_IF_ERROR(CheckRole(request.role()));
   } else {
-    const Incarnation incarnation(request.incarnation());
-    RETURN_IF_ERROR(facts_.members.Find({request.role(), request.id()}, incarnation).status());
+    ASSIGN_OR_RETURN(const Member* member, facts_.members.Find({request.role(), request.id()},
+                                                               Incarnation(request.incarnation())));
+    if (request.came_after_end() && member->entered_late) {
+      Leave(request.id(), /*came_after_end=*/true);
+      return absl::OkStatus();
+    }
   }
   Take(LossByFailure(request, facts_));
   return absl::OkStatus();
@@ -222,9 +226,7 @@ void JobState::DeclareDead(MemberKey key, bool is_broken) {
   member.end = is_broken ? "was declared dead because its connection had broken"
                          : absl::StrCat("was declared dead because it was silent for ", silence,
                                         "; raise membership.lease_seconds if it was only slow");
-  if (key.role == kServer) {
-    return Take(LossOfServer(key.id, facts_, checkpoint_.newest()));
-  }
+  if (key.role == kServer) return Take(LossOfServer(key.id, facts_, checkpoint_.newest()));
   const std::string reason =
       is_broken ? "its connection has broken" : absl::StrCat("silent for ", silence, " (lease)");
   const std::string what = is_broken ? absl::StrCat(MemberName(key), " has ended, or ", reason)
@@ -234,15 +236,16 @@ void JobState::DeclareDead(MemberKey key, bool is_broken) {
   Publish();
 }
 
-void JobState::Leave(uint32_t worker) {
+void JobState::Leave(uint32_t worker, bool came_after_end) {
   if (has_ended() || facts_.has_trained()) return;
   Member& member = facts_.members.OfRole(kWorker).at(worker);
   member.has_left = true;
-  member.has_done_its_steps = facts_.job.stay() && HasFinished(member.progress);
-  const std::string reason = absl::StrCat(
-      member.has_done_its_steps ? "has done its steps" : kAskedToEnd, ", and has left");
-  member.end = reason;
-  LoseWorker({worker, absl::StrCat(MemberName({kWorker, worker}), " ", reason), reason});
+  member.is_needless = came_after_end || (facts_.job.stay() && HasFinished(member.progress));
+  const char* const why = came_after_end       ? "came when the others had done all steps"
+                          : member.is_needless ? "has done its steps"
+                                               : kAskedToEnd;
+  member.end = absl::StrCat(why, ", and has left");
+  LoseWorker({worker, absl::StrCat(MemberName({kWorker, worker}), " ", member.end), member.end});
 }
 
 void JobState::LoseWorker(const HeldPlaces::Loss& loss) {
@@ -264,9 +267,8 @@ void JobState::GiveUpPlaces() {
 }
 
 void JobState::GiveUpWorker(const HeldPlaces::Loss& lost) {
-  const bool has_open_step = view().phase() == v1::TRAINING &&
-                             !HasFinished(facts_.members.workers()[lost.worker].progress);
   std::string what = lost.what;
+  const bool has_open_step = view().phase() == v1::TRAINING && held_.HasOpenStep(lost.worker);
   if (has_open_step && !held_.refusal().empty()) {
     absl::StrAppend(&what, "; no other process could do its step again: ", held_.refusal());
   }
@@ -367,9 +369,8 @@ v1::GetStatusReply JobState::Status(bool with_tables) const {
   v1::GetStatusReply status;
   *status.mutable_view() = with_tables ? facts_.ViewWithTables() : view();
   const MemberRegistry& members = facts_.members;
-  for (uint32_t id = 0; id < members.workers().size(); ++id) {
-    *status.add_progress() = facts_.ProgressOf(id);
-  }
+  const auto workers = static_cast<uint32_t>(members.workers().size());
+  for (uint32_t id = 0; id < workers; ++id) *status.add_progress() = facts_.ProgressOf(id);
   *status.mutable_replaced_workers() = facts_.restored.manifest.replaced_workers();
   status.mutable_replaced_workers()->Add(members.replaced_workers().begin(),
                                          members.replaced_workers().end());
@@ -390,8 +391,6 @@ JobOutcome JobState::Outcome() const {
   outcome.last_status = Status();
   outcome.result = facts_.result.value_or(v1::ReportResultRequest());
   outcome.training_time = facts_.training.TimeUntil(facts_.clock.Now());
-  const auto& replaced = outcome.last_status.replaced_workers();
-  outcome.replaced_workers.assign(replaced.begin(), replaced.end());
   outcome.workers_lost = facts_.WorkersLost();
   outcome.device_notes = devices_.notes();
   outcome.has_other_bits = facts_.has_other_bits;

@@ -110,7 +110,7 @@ class JobState {
   // Fails the job if the worker's number of steps does not fit.
   void TakeSteps(uint32_t worker, const v1::Progress& progress);
   // A worker leaves, as in v1::HeartbeatRequest::is_leaving.
-  void Leave(uint32_t worker);
+  void Leave(uint32_t worker, bool came_after_end = false);
   // A worker that computes is no member any more: its place is held, or the others go on, or the
   // job fails.
   void LoseWorker(const HeldPlaces::Loss& loss);

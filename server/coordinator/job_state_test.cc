@@ -284,8 +284,6 @@ TEST_F(JobStateTest, ALostWorkerIsCountedAlsoWhenAnotherHasTakenItsPlace) {
   EXPECT_EQ(state_.Outcome().workers_lost, 1);
   ASSERT_TRUE(state_.RegisterWorker(LateWorker(50)).ok());
   EXPECT_EQ(state_.Outcome().workers_lost, 1);
-  ASSERT_EQ(state_.Outcome().replaced_workers.size(), 1u);
-  EXPECT_EQ(state_.Outcome().replaced_workers[0].steps_done(), 4);
   ASSERT_EQ(state_.Status().replaced_workers_size(), 1);
   EXPECT_EQ(state_.Status().replaced_workers(0).steps_done(), 4);
   EXPECT_EQ(state_.Status().progress(1).steps_done(), 0) << "it has not begun yet";
@@ -300,6 +298,41 @@ TEST_F(JobStateTest, NoWorkerComesTooLateToTrain) {
   const absl::Status refused = state_.RegisterWorker(LateWorker(50)).status();
   EXPECT_TRUE(absl::IsFailedPrecondition(refused)) << refused;
   EXPECT_THAT(std::string(refused.message()), HasSubstr("have done their steps"));
+}
+
+TEST_F(JobStateTest, AWorkerThatCameAfterTheLastStepLeavesAndTheJobGoesOn) {
+  StartTraining();
+  state_.DeclareDead(Worker(1));
+  ASSERT_TRUE(state_.RegisterWorker(LateWorker(50)).ok());
+  EXPECT_TRUE(state_.view().workers(1).entered_late());
+  EXPECT_FALSE(state_.view().workers(0).entered_late());
+  Heartbeat(Worker(0), /*steps_done=*/9);
+  ASSERT_EQ(state_.view().phase(), v1::TRAINING);
+  v1::ReportFailureRequest late;
+  late.set_role(v1::HeartbeatRequest::WORKER);
+  late.set_id(1);
+  late.set_incarnation(50);
+  late.set_reason("the others had done all");
+  late.set_came_after_end(true);
+  ASSERT_TRUE(state_.ReportFailure(late).ok());
+  EXPECT_FALSE(state_.view().workers(1).is_live());
+  EXPECT_EQ(state_.Outcome().workers_lost, 1) << "only the one before it";
+  Heartbeat(kServer);
+  EXPECT_EQ(state_.view().phase(), v1::EVALUATING);
+}
+
+TEST_F(JobStateTest, AWorkerOfTheFirstHourThatFindsTheStepsOverFailsTheJob) {
+  StartTraining();
+  Heartbeat(Worker(0), /*steps_done=*/9);
+  v1::ReportFailureRequest failure;
+  failure.set_role(v1::HeartbeatRequest::WORKER);
+  failure.set_id(1);
+  failure.set_incarnation(state_.view().workers(1).incarnation());
+  failure.set_reason("has begun step 9");
+  failure.set_came_after_end(true);
+  ASSERT_TRUE(state_.ReportFailure(failure).ok());
+  EXPECT_EQ(state_.view().phase(), v1::FAILED);
+  EXPECT_THAT(state_.view().reason(), HasSubstr("worker 1: has begun step 9"));
 }
 
 TEST_F(JobStateTest, AnEnteringWorkerThatDiesLeavesItsPlaceToTheNext) {

@@ -253,18 +253,22 @@ absl::Status Collectives::CheckAgree(WorkerId first) const {
     }
     if (place.is_open && IsSame(latest, awaited)) continue;
     const bool ends = latest.type == CollectiveType::kEndOfStep;
+    const bool ends_all = ends && latest.step == kLargestStep;
     const std::string other =
-        !ends ? absl::StrCat("calls ", Describe(latest), " as ", WhichOf(latest))
-        : latest.step == kLargestStep ? "has done all its steps"
-                                      : absl::StrCat("has ended step ", latest.step.value());
-    return absl::InvalidArgumentError(absl::StrCat(
-        "expected the same collective operations of all workers in the same order, but worker ",
-        first.value(), " calls ", Describe(awaited), " as ", WhichOf(awaited), ", and worker ",
-        worker.value(), " ", other,
-        awaited.step == incomplete_
-            ? ". The results of this step are too large to be kept (16 MiB), so no worker can take "
-              "another one's place in it"
-            : ""));
+        !ends      ? absl::StrCat("calls ", Describe(latest), " as ", WhichOf(latest))
+        : ends_all ? "has done all its steps"
+                   : absl::StrCat("has ended step ", latest.step.value());
+    const auto code = ends_all ? absl::StatusCode::kOutOfRange : absl::StatusCode::kInvalidArgument;
+    return absl::Status(
+        code,
+        absl::StrCat(
+            "expected the same collective operations of all workers in the same order, but worker ",
+            first.value(), " calls ", Describe(awaited), " as ", WhichOf(awaited), ", and worker ",
+            worker.value(), " ", other,
+            awaited.step == incomplete_ ? ". The results of this step are too large to be kept (16 "
+                                          "MiB), so no worker can take "
+                                          "another one's place in it"
+                                        : ""));
   }
   return absl::OkStatus();
 }

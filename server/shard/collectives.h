@@ -31,8 +31,8 @@ class Collectives {
 
   // Takes the part of a live worker, and appends due replies to `released`. A part that came before
   // is not taken again, and need not have its values. INVALID_ARGUMENT: as CheckPart; or workers do
-  // different operations, which all that wait are told. FAILED_PRECONDITION: the worker has sent a
-  // later part.
+  // different operations, which all that wait are told. OUT_OF_RANGE: one that waits for a worker
+  // which has done all its steps. FAILED_PRECONDITION: the worker has sent a later part.
   void Exchange(WorkerId worker, Collective&& part, ParameterEndpoint::ReplyCallback done,
                 ReleasedReplies* released);
 
@@ -88,7 +88,8 @@ class Collectives {
   static void AnswerJoined(Place& place, uint64_t after, ReleasedReplies* released);
   // Whether all workers have joined, before the same step.
   bool HaveAllJoined() const;
-  // INVALID_ARGUMENT: one of the workers will never do the operation for which `first` waits.
+  // INVALID_ARGUMENT, OUT_OF_RANGE as Exchange: one of the workers will never do the operation for
+  // which `first` waits.
   absl::Status CheckAgree(WorkerId first) const;
   Payload Combine(const Name& name) const;
   // Keeps the result until all have pushed the step after the operation's, if there is room for it.

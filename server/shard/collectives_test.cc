@@ -269,6 +269,9 @@ TEST_F(CollectivesTest, AWorkerThatLeavesAnOperationOutIsNamed) {
       Send(1, one.other);
       if (!is_first) Send(0, Doubles(5, 0, CollectiveType::kSum, {1}));
       EXPECT_THAT(std::string(StatusOf(0).message()), HasSubstr(one.text));
+      const bool has_ended_all = one.other.step == kLargestStep;
+      EXPECT_EQ(StatusOf(0).code(), has_ended_all ? absl::StatusCode::kOutOfRange
+                                                  : absl::StatusCode::kInvalidArgument);
     }
   }
   // The end of an earlier step says nothing about a later one.

@@ -353,18 +353,15 @@ bool CanLoseWorker(const Scenario& life) {
   return !life.faults.empty() || life.network.drop > 0 || dies_early;
 }
 
-// What the workers of a BSP job do together, workers with fewer batches, and early ends. If the job
-// has announced its steps, the worker that does all of them must live, or its place is held: one
-// that comes after the others have ended has nobody to do its steps with.
+// What the workers of a BSP job do together, workers with fewer batches, and early ends.
 void DrawTogether(Random& random, absl::Span<Scenario* const> lives) {
   const Scenario& first = *lives.front();
   UserProgram program = *first.program;
   program.reduces = random.Bernoulli(0.8);
   const bool can_lose = std::any_of(lives.begin(), lives.end(),
                                     [](const Scenario* life) { return CanLoseWorker(*life); });
-  const bool is_announced = !first.job.checkpoint().dir().empty() || first.seed % 2 == 0;
   const uint32_t workers = first.job.cluster().num_workers();
-  if (random.Bernoulli(0.6) && !(is_announced && can_lose)) {
+  if (random.Bernoulli(0.6)) {
     program.ends.assign(workers, first.steps);
     const uint64_t longest = random.UniformInt(workers);
     for (uint32_t worker = 0; worker < workers; ++worker) {
@@ -372,7 +369,7 @@ void DrawTogether(Random& random, absl::Span<Scenario* const> lives) {
       if (worker != longest) program.ends[worker] = Between(random, can_lose ? 1 : 0, first.steps);
     }
   }
-  if (random.Bernoulli(0.6) && !can_lose) program.steps_left_out = Between(random, 1, 20);
+  if (random.Bernoulli(0.6)) program.steps_left_out = Between(random, 1, 20);
   program.rank_0_stops = !can_lose && random.Bernoulli(0.5);
   for (Scenario* life : lives) {
     life->program->steps_left_out = program.steps_left_out;

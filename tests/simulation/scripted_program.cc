@@ -98,10 +98,8 @@ ScriptedProgram::ScriptedProgram(const Scenario& scenario, uint32_t process, Clo
   const bool announces = !scenario.job.checkpoint().dir().empty() || scenario.seed % 2 == 0;
   options.steps = announces ? scenario.steps + scenario.program->steps_left_out : 0;
   options.job = scenario.job;
-  // Others push ahead of the answers to the step before. With joins, whoever comes just after the
-  // others have ended fails their job.
-  options.is_replaceable =
-      scenario.job.membership().replace_seconds() > 0 || !scenario.program->ends.empty();
+  // Others push ahead of the answers to the step before.
+  options.is_replaceable = scenario.job.membership().replace_seconds() > 0;
   is_first_ = process < scenario.job.cluster().num_workers();
   engine_ = std::make_shared<ProgramEngine>(std::move(options));
 }

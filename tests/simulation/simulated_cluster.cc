@@ -26,6 +26,9 @@ namespace capstan {
 namespace {
 
 constexpr uint64_t kJob = 1;
+// Until a launcher starts a worker again that has ended.
+constexpr absl::Duration kUntilNextStart = absl::Milliseconds(10);
+
 // Longer than any pause of a scenario, its leases, and the retries of both.
 constexpr absl::Duration kSettle = absl::Seconds(30);
 // Until the next workers come.
@@ -290,6 +293,10 @@ void SimulatedCluster::StartWorker(uint32_t index) {
     const absl::Status status = Worker(std::move(options)).Run();
     if (program != nullptr) program->SetOutcome(status);
     VLOG(1) << "worker process " << index << ": " << status;
+    // Of two newcomers one has taken the first place, and the other has not waited long enough for
+    // the second one. As launchers do, it is started again.
+    const bool has_waited = scenario_.replaces_all && absl::IsResourceExhausted(status);
+    if (has_waited && !result_.outcome.has_value()) ReplaceWorkerAfter(kUntilNextStart);
     EndWorker(*member);
   });
 }

@@ -51,6 +51,8 @@ class Engine {
   // Whether it is a program that may have such a state of its own, in bytes.
   virtual bool has_program_state() const { return false; }
 
+  // The worker has taken another one's place. Comes before BeginTraining.
+  virtual void EnterLate() {}
   // Comes before all steps. With `sets_initial_values` the engine puts the initial values of tables
   // with initial_from_worker into `store` and pushes them.
   virtual void BeginTraining(Step /*first_step*/, bool /*sets_initial_values*/,
@@ -77,6 +79,9 @@ class Engine {
   virtual absl::Status AwaitEnd() { return absl::OkStatus(); }
   // The latest RunStep has pushed nothing: the worker has no further step, or is asked to end.
   virtual bool has_ended() const { return false; }
+  // The worker entered late, and its first step is one that the others do not have: they had done
+  // all theirs. RunStep has failed for this reason.
+  virtual bool came_after_end() const { return false; }
   // The worker is asked to end before `next`, and all its exchanges have been answered. Tells what
   // another process needs that goes on in its place from there.
   virtual absl::Status EndBefore(Step /*next*/, ParameterStore& /*store*/) {

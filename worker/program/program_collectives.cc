@@ -137,11 +137,14 @@ absl::StatusOr<Payload> ProgramCollectives::Do(Collective part, absl::Time deadl
     return absl::DeadlineExceededError(
         "not all workers have come to this operation; call again to go on waiting");
   }
-  MutexLock lock(&mu_);
-  if (under_way_ == sent) {
-    under_way_ = nullptr;
-    ++number_;
+  {
+    MutexLock lock(&mu_);
+    if (under_way_ == sent) {
+      under_way_ = nullptr;
+      ++number_;
+    }
   }
+  if (absl::IsOutOfRange(sent->refusal)) return steps_.LoseBeyondOthers(sent->refusal.message());
   RETURN_IF_ERROR(sent->refusal);
   return sent->result;
 }
@@ -172,8 +175,10 @@ absl::StatusOr<std::shared_ptr<ProgramCollectives::Sent>> ProgramCollectives::Se
   absl::Cleanup fail = [this] { steps_.FailHalfSent(); };
   store.Send(std::move(part), [sent](const ExchangeReply& reply) {
     sent->result = reply.values;
-    if (!absl::IsUnimplemented(reply.status)) return reply.status;
-    sent->refusal = absl::FailedPreconditionError(reply.status.message());
+    const bool has_no_partner = absl::IsOutOfRange(reply.status);
+    if (!has_no_partner && !absl::IsUnimplemented(reply.status)) return reply.status;
+    sent->refusal =
+        has_no_partner ? reply.status : absl::FailedPreconditionError(reply.status.message());
     return absl::OkStatus();
   });
   std::move(fail).Cancel();

@@ -65,7 +65,9 @@ class ProgramCollectives {
   struct Sent {
     Collective part;  // without values
     // Written before the store's wait for it ends:
-    absl::Status refusal;  // the consistency is not BSP any more
+    // FAILED_PRECONDITION: the consistency is not BSP any more; OUT_OF_RANGE: another worker has
+    // done all its steps.
+    absl::Status refusal;
     Payload result;
   };
 

@@ -194,6 +194,27 @@ TEST_F(ProgramCollectivesTest, ARefusalFailsTheJobWithItsText) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("worker 0 does another operation"));
 }
 
+TEST_F(ProgramCollectivesTest, WhoEntersAfterTheOthersLastStepLeaves) {
+  server_.status = absl::OutOfRangeError("worker 0 has done all its steps");
+  steps_->EnterLate();
+  std::vector<double> values = {1};
+  const absl::Status left = Run(CollectiveType::kSum, values);
+  EXPECT_TRUE(absl::IsCancelled(left)) << left;
+  EXPECT_THAT(std::string(left.message()), HasSubstr("after the others had done all their steps"));
+  EXPECT_TRUE(steps_->came_after_end());
+}
+
+TEST_F(ProgramCollectivesTest, WhoDidNotEnterLateFailsBeyondTheOthersLastStep) {
+  server_.status = absl::OutOfRangeError("worker 0 has done all its steps");
+  std::vector<double> values = {1};
+  EXPECT_TRUE(absl::IsDeadlineExceeded(Run(CollectiveType::kSum, values)));
+  clock_.Advance(absl::Seconds(10));
+  const absl::Status status = Run(CollectiveType::kSum, values);
+  EXPECT_TRUE(absl::IsAborted(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("worker 0 has done all its steps"));
+  EXPECT_FALSE(steps_->came_after_end());
+}
+
 TEST_F(ProgramCollectivesTest, AJoinEndsWithTheNumberThatAllGoOnWith) {
   EXPECT_EQ(collectives_->Join(kAtOnce).value(), true);
   BeginStep(6);

@@ -92,6 +92,7 @@ class ProgramEngine : public Engine {
   ParameterMirror* mirror() override { return nullptr; }
   bool is_replaceable() const override { return options_.is_replaceable; }
   bool has_program_state() const override { return true; }
+  void EnterLate() override { steps_.EnterLate(); }
   void BeginTraining(Step first_step, bool sets_initial_values, ParameterStore& store) override;
   absl::Status LoadBatch(const Dataset& dataset, absl::Span<const uint32_t> samples) override;
   absl::Status RunStep(Step step, ParameterStore& /*store*/) override { return steps_.Run(step); }
@@ -100,6 +101,7 @@ class ProgramEngine : public Engine {
   void LimitSteps(int64_t steps) override { steps_.LimitSteps(steps); }
   absl::Status AwaitEnd() override { return steps_.AwaitEnd(); }
   bool has_ended() const override { return steps_.has_ended(); }
+  bool came_after_end() const override { return steps_.came_after_end(); }
   std::optional<size_t> step_samples() const override { return steps_.samples(); }
   absl::Status EndBefore(Step next, ParameterStore& store) override;
   absl::Status Finish() override { return steps_.EndTraining(); }

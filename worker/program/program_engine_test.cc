@@ -98,7 +98,7 @@ class ThrowingClock : public Clock {
 // A training loop on a thread of its own, as in a worker; the test is the program.
 class ProgramEngineTest : public testing::Test {
  protected:
-  void Start(int64_t steps, Step first_step = Step(0)) {
+  void Start(int64_t steps, Step first_step = Step(0), bool enters_late = false) {
     loop_.reset();
     rig_.reset();  // before the engine
     ProgramEngine::Options options;
@@ -110,6 +110,7 @@ class ProgramEngineTest : public testing::Test {
     options.steps = steps;
     options.is_replaceable = is_replaceable_;
     engine_ = std::make_unique<ProgramEngine>(options);
+    if (enters_late) engine_->EnterLate();
     TrainingRig::Options rig;
     rig.learning_rate = kLearningRate;
     rig_ = TrainingRig::Create(engine_.get(), &clock_, rig).value();
@@ -525,6 +526,43 @@ TEST_F(ProgramEngineTest, AWorkerFailsAlsoIfItHearsLateThatTheOthersHaveEnded) {
   engine_->LimitSteps(1);
   Join();
   EXPECT_TRUE(absl::IsFailedPrecondition(loop_status_)) << loop_status_;
+}
+
+// It has taken a lost one's place.
+TEST_F(ProgramEngineTest, AWorkerThatComesAfterTheOthersLastStepLeavesIfItBeginsAnother) {
+  for (const bool is_known : {true, false}) {
+    SCOPED_TRACE(is_known);
+    Start(/*steps=*/is_known ? 3 : 0, /*first_step=*/Step(3), /*enters_late=*/true);
+    absl::Status status = Step1(1);
+    if (!is_known) {
+      EXPECT_TRUE(status.ok()) << status;
+      engine_->LimitSteps(3);
+      status = engine_->Push(1, kForever);
+    }
+    EXPECT_TRUE(absl::IsCancelled(status)) << status;
+    Join();
+    EXPECT_TRUE(absl::IsOutOfRange(loop_status_)) << loop_status_;
+    EXPECT_TRUE(engine_->came_after_end());
+    engine_->steps().SetOutcome(loop_status_);
+    EXPECT_TRUE(absl::IsCancelled(engine_->Wait(0, kForever)));
+  }
+}
+
+TEST_F(ProgramEngineTest, AWorkerThatComesAfterTheOthersLastStepMayFinish) {
+  Start(/*steps=*/3, /*first_step=*/Step(3), /*enters_late=*/true);
+  End();
+  EXPECT_TRUE(loop_status_.ok()) << loop_status_;
+  EXPECT_TRUE(loop_->has_finished());
+}
+
+TEST_F(ProgramEngineTest, AWorkerThatEnteredLateFailsIfItGoesOnAfterStepsWithTheOthers) {
+  Start(/*steps=*/0, /*first_step=*/Step(3), /*enters_late=*/true);
+  ASSERT_TRUE(Step1(1).ok());
+  ASSERT_TRUE(engine_->Push(1, kForever).ok());
+  engine_->LimitSteps(4);
+  Join();
+  EXPECT_TRUE(absl::IsFailedPrecondition(loop_status_)) << loop_status_;
+  EXPECT_FALSE(engine_->came_after_end());
 }
 
 TEST_F(ProgramEngineTest, CallsThatDoNotFitAreRefusedBeforeTheStart) {

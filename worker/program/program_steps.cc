@@ -16,16 +16,16 @@ constexpr absl::Duration kReasonPatience = absl::Seconds(5);
 constexpr absl::Duration kLookInterval = absl::Seconds(1);
 
 // What the program hears of it.
-absl::Status AsAborted(const absl::Status& status) {
+absl::Status AsHeard(const absl::Status& status) {
+  if (absl::IsOutOfRange(status)) return absl::CancelledError(status.message());
   return status.ok() ? status : absl::AbortedError(status.message());
 }
 
-absl::Status TooManySteps(Step step, int64_t steps) {
-  return absl::FailedPreconditionError(
-      absl::StrCat("has begun step ", step.value(), ", but another worker has ended after ", steps,
-                   " steps: give every worker the same number of batches: leave out those that "
-                   "only some workers "
-                   "have, or let workers with fewer begin again from their first"));
+std::string TooManySteps(Step step, int64_t steps) {
+  return absl::StrCat(
+      "has begun step ", step.value(), ", but another worker has ended after ", steps,
+      " steps: give every worker the same number of batches: leave out those ",
+      "that only some workers have, or let the others begin again from their first");
 }
 
 }  // namespace
@@ -39,7 +39,7 @@ absl::Status ProgramSteps::WaitLocked(absl::Time deadline) {
 }
 
 absl::Status ProgramSteps::CheckGoesOnLocked() const {
-  return outcome_.has_value() ? *outcome_ : AsAborted(failure_);
+  return outcome_.has_value() ? *outcome_ : AsHeard(failure_);
 }
 
 absl::Status ProgramSteps::CheckTrainsLocked() const {
@@ -48,18 +48,9 @@ absl::Status ProgramSteps::CheckTrainsLocked() const {
   return absl::OkStatus();
 }
 
-bool ProgramSteps::HasPushedLocked() const {
-  return std::find(pushed_.begin(), pushed_.end(), true) != pushed_.end();
-}
-
 bool ProgramSteps::HasDoneAllStepsLocked() const {
   const bool are_steps_over = ends_ || (most_steps_ > 0 && next_ >= Step(most_steps_));
   return !leaves_ && (has_run_ || (has_trained_ && are_steps_over));
-}
-
-bool ProgramSteps::IsBeyondOthersLocked() const {
-  if (most_steps_ == 0) return false;
-  return next_ > Step(most_steps_) || (next_ == Step(most_steps_) && HasPushedLocked());
 }
 
 absl::Status ProgramSteps::AwaitStart(absl::Duration limit) {
@@ -127,7 +118,18 @@ absl::Status ProgramSteps::Lose(const absl::Status& status) {
     if (reason_due_ == absl::InfinitePast()) reason_due_ = due;
   }
   Fail(status);
-  return AsAborted(status);
+  return AsHeard(status);
+}
+
+absl::Status ProgramSteps::LoseBeyondOthers(absl::string_view what) {
+  bool is_newcomer;
+  {
+    MutexLock lock(&mu_);
+    is_newcomer = IsNewcomerLocked();
+  }
+  if (!is_newcomer) return Lose(absl::FailedPreconditionError(what));
+  return Lose(absl::OutOfRangeError(
+      "it has taken a lost worker's place after the others had done all their steps"));
 }
 
 absl::Status ProgramSteps::Explain(absl::Status status, absl::Time deadline) {
@@ -143,7 +145,7 @@ absl::Status ProgramSteps::Explain(absl::Status status, absl::Time deadline) {
 }
 
 absl::StatusOr<Step> ProgramSteps::AwaitOpenStep(absl::Time deadline) {
-  absl::Status beyond;
+  std::string beyond;
   {
     MutexLock lock(&mu_);
     RETURN_IF_ERROR(CheckTrainsLocked());
@@ -152,16 +154,16 @@ absl::StatusOr<Step> ProgramSteps::AwaitOpenStep(absl::Time deadline) {
       RETURN_IF_ERROR(WaitLocked(deadline));
     }
     RETURN_IF_ERROR(CheckGoesOnLocked());
-    if (!open_.has_value()) {
+    if (!open_.has_value() && !IsNewcomerLocked()) {
       return absl::FailedPreconditionError(
           absl::StrCat("all ", next_.value(),
                        " steps are done, which is the job's number of them, or the program's; end "
                        "the loop there, and finish"));
     }
-    if (most_steps_ == 0 || *open_ < Step(most_steps_)) return *open_;
-    beyond = TooManySteps(*open_, most_steps_);
+    if (open_.has_value() && (most_steps_ == 0 || *open_ < Step(most_steps_))) return *open_;
+    beyond = TooManySteps(next_, most_steps_);
   }
-  return Lose(beyond);
+  return LoseBeyondOthers(beyond);
 }
 
 absl::StatusOr<std::optional<ProgramSteps::TakenPush>> ProgramSteps::TakePush(
@@ -212,6 +214,7 @@ absl::Status ProgramSteps::CloseStep(double loss, size_t samples) {
 void ProgramSteps::NoteBegun() {
   MutexLock lock(&mu_);
   has_begun_ = true;
+  is_newcomer_ = is_newcomer_ && next_ == first_;
 }
 
 bool ProgramSteps::IsWithinStep() const {
@@ -307,9 +310,9 @@ void ProgramSteps::Leave() {
 
 void ProgramSteps::SetOutcome(absl::Status outcome) {
   MutexLock lock(&mu_);
-  outcome_ = AsAborted(outcome);
+  outcome_ = AsHeard(outcome);
   // A worker that fails before its first step ends as if it had been asked to.
-  if (absl::IsCancelled(outcome)) outcome_ = failure_.ok() ? outcome : AsAborted(failure_);
+  if (absl::IsCancelled(outcome)) outcome_ = failure_.ok() ? outcome : AsHeard(failure_);
   changed_.NotifyAll();
 }
 
@@ -325,7 +328,7 @@ bool ProgramSteps::AwaitOutcome(absl::Duration limit) {
 void ProgramSteps::BeginTraining(Step first_step, ParameterStore& store) {
   MutexLock lock(&mu_);
   store_ = &store;
-  next_ = first_step;
+  next_ = first_ = first_step;
   pushed_.assign(pushed_.size(), false);
   has_started_ = true;
 }
@@ -350,7 +353,7 @@ void ProgramSteps::LimitSteps(int64_t steps) {
     most_steps_ = steps;
     is_beyond = IsBeyondOthersLocked();
   }
-  if (is_beyond) Fail(TooManySteps(Step(steps), steps));
+  if (is_beyond) LoseBeyondOthers(TooManySteps(Step(steps), steps)).IgnoreError();
 }
 
 absl::Status ProgramSteps::EndTraining() {

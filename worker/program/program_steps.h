@@ -1,6 +1,7 @@
 #ifndef WORKER_PROGRAM_PROGRAM_STEPS_H_
 #define WORKER_PROGRAM_PROGRAM_STEPS_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -120,6 +121,10 @@ class ProgramSteps {
   void FailHalfSent() { Fail(half_sent_); }
   // The same, because an exchange has failed. Returns ABORTED for Explain.
   absl::Status Lose(const absl::Status& status);
+  // The same, because the program has begun a step that the others do not have, as `what` says. A
+  // worker that entered late, and whose first step nobody has completed, has come after the end:
+  // it leaves, and this and all later calls return CANCELLED.
+  absl::Status LoseBeyondOthers(absl::string_view what);
   // What a call returns that has ended with `status`. If an exchange has failed, the job's own
   // reason, as soon as it is known.
   absl::Status Explain(absl::Status status, absl::Time deadline);
@@ -150,6 +155,11 @@ class ProgramSteps {
 
   // The training loop's side:
 
+  // Comes before BeginTraining.
+  void EnterLate() {
+    MutexLock lock(&mu_);
+    is_newcomer_ = true;
+  }
   void BeginTraining(Step first_step, ParameterStore& store);
   // Opens the step to the program, and blocks until the program has ended it.
   absl::Status Run(Step step);
@@ -169,6 +179,11 @@ class ProgramSteps {
     MutexLock lock(&mu_);
     return has_ended_;
   }
+  // As Engine's.
+  bool came_after_end() const {
+    MutexLock lock(&mu_);
+    return absl::IsOutOfRange(failure_);
+  }
   absl::Status EndTraining();
   // All steps are done. Waits for the program's End, or until it leaves.
   absl::Status AwaitEnd();
@@ -185,7 +200,9 @@ class ProgramSteps {
   absl::Status CheckGoesOnLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // The same, and FAILED_PRECONDITION before the training.
   absl::Status CheckTrainsLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  bool HasPushedLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool HasPushedLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return std::find(pushed_.begin(), pushed_.end(), true) != pushed_.end();
+  }
   // The open step is not computed any more.
   bool IsUnwantedLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     return (ends_ || leaves_) && !HasPushedLocked();
@@ -193,7 +210,15 @@ class ProgramSteps {
   // False also if the training has ended early, as the job has failed: then its outcome will come.
   bool HasDoneAllStepsLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Whether the program has begun a step that the other workers do not have.
-  bool IsBeyondOthersLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool IsBeyondOthersLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    if (most_steps_ == 0) return false;
+    return next_ > Step(most_steps_) || (next_ == Step(most_steps_) && HasPushedLocked());
+  }
+  // It entered late, and maybe no other worker has its first step.
+  bool IsNewcomerLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    const bool others_have_it = Step(most_steps_) > first_ && next_ >= Step(most_steps_);
+    return is_newcomer_ && !ends_ && !others_have_it;
+  }
   StoreLease LeaseStoreLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Nobody else has the store any more.
   absl::Status TakeStoreBackLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -212,6 +237,9 @@ class ProgramSteps {
   bool has_trained_ ABSL_GUARDED_BY(mu_) = false;         // EndTraining was called
   ParameterStore* store_ ABSL_GUARDED_BY(mu_) = nullptr;  // null: not training
   int store_users_ ABSL_GUARDED_BY(mu_) = 0;
+  // EnterLate was called, and the worker has got no values after a step of its own.
+  bool is_newcomer_ ABSL_GUARDED_BY(mu_) = false;
+  Step first_ ABSL_GUARDED_BY(mu_);  // of this process
   Step next_ ABSL_GUARDED_BY(mu_);
   std::optional<Step> open_ ABSL_GUARDED_BY(mu_);     // to the program's pushes
   bool has_begun_ ABSL_GUARDED_BY(mu_) = false;       // NoteBegun was called in the step
@@ -224,7 +252,8 @@ class ProgramSteps {
   bool ends_ ABSL_GUARDED_BY(mu_) = false;            // End was called
   bool leaves_ ABSL_GUARDED_BY(mu_) = false;          // Leave was called
   bool has_ended_ ABSL_GUARDED_BY(mu_) = false;       // as has_ended()
-  absl::Status failure_ ABSL_GUARDED_BY(mu_);         // of the program, or of an exchange
+  // Of the program, or of an exchange. OUT_OF_RANGE: came_after_end().
+  absl::Status failure_ ABSL_GUARDED_BY(mu_);
   // Until when calls wait for the job's reason. Set by Lose.
   absl::Time reason_due_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();
   Evaluation evaluation_ ABSL_GUARDED_BY(mu_) = Evaluation::kNone;

@@ -147,6 +147,7 @@ absl::Status TrainingSession::Train(absl::FunctionRef<void()> report_now) {
   if (training->schedule != nullptr) training->schedule->OnView(newest);
   if (newest.steps_total() > 0) options_.setup->engine->LimitSteps(newest.steps_total());
   const int64_t first_step = FirstStep(view);
+  if (view.workers(worker).entered_late()) options_.setup->engine->EnterLate();
   {
     const LogDetails details(first_step);
     const int64_t steps = EndStepOf(newest);

@@ -123,7 +123,7 @@ absl::Status Worker::Run() {
       absl::IsCancelled(status) && options_.end != nullptr && options_.end->is_asked();
   if (!status.ok() && !has_left) {
     ReportFailure(coordinator, v1::HeartbeatRequest::WORKER, id.value(), options_.incarnation,
-                  status, clock);
+                  status, clock, setup->engine->came_after_end());
   }
   return status;
 }

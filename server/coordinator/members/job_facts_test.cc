@@ -51,7 +51,7 @@ TEST(JobFactsTest, LostWorkersCountAlsoThoseReplacedAndThoseBeforeTheCheckpoint)
   ExampleFacts example(/*num_servers=*/1, /*num_workers=*/3, {}, Restored());
   EXPECT_EQ(example.facts.WorkersLost(), 2);
   for (const uint32_t id : {0, 1, 2}) example.Worker(id).end = "it is gone";
-  example.Worker(2).has_done_its_steps = true;
+  example.Worker(2).is_needless = true;
   EXPECT_EQ(example.facts.WorkersLost(), 4) << "worker 2 was not lost";
   ASSERT_TRUE(example.facts.members.TakePlaceOfDeadWorker(Incarnation(7)).ok());
   EXPECT_EQ(example.facts.WorkersLost(), 4);

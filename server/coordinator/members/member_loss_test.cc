@@ -82,7 +82,7 @@ TEST(MemberLossTest, AJobThatMayNotHaveOtherBitsFails) {
   EXPECT_THAT(loss.event.text, HasSubstr("with other bits only (--allow_other_bits)"));
   ExampleFacts left = Training(/*stays=*/true, /*allows_other_bits=*/false);
   SetSteps(left, /*steps_done=*/4);
-  left.Worker(1).has_done_its_steps = true;
+  left.Worker(1).is_needless = true;
   EXPECT_FALSE(Lose(left, 1).fails_job) << "it was not lost";
 }
 

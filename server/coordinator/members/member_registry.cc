@@ -95,6 +95,7 @@ absl::StatusOr<uint32_t> MemberRegistry::TakePlaceOfDeadWorker(Incarnation incar
     replaced_.insert(place.incarnation);
     Member member;
     member.incarnation = incarnation;
+    member.entered_late = true;
     member.holds_place = place.holds_place;
     member.lost_at = place.lost_at;
     place = std::move(member);
@@ -218,6 +219,7 @@ void MemberRegistry::WriteTo(v1::JobView& view) const {
     info.set_is_entering(workers_[id].is_entering);
     info.set_holds_place(workers_[id].holds_place);
     info.set_has_left(workers_[id].has_left);
+    info.set_entered_late(workers_[id].entered_late);
   }
 }
 

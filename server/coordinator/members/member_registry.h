@@ -30,9 +30,11 @@ struct Member {
   Step first_step;        // Workers only.
   // Workers only: it has a dead one's place, and no first step yet (EnteringWorkers).
   bool is_entering = false;
-  // Workers of a job that stays only: it has left for this reason.
-  bool has_done_its_steps = false;
-  bool has_left = false;  // as in v1::WorkerInfo
+  // Workers only: it has left, and no step lacks it. In a job that stays it had done its steps,
+  // elsewhere it came after all of them.
+  bool is_needless = false;
+  bool has_left = false;      // as in v1::WorkerInfo
+  bool entered_late = false;  // as in v1::WorkerInfo
   // Workers only, as in v1::WorkerInfo; and since when the place has no worker.
   bool holds_place = false;
   absl::Time lost_at;
@@ -40,7 +42,7 @@ struct Member {
   // Takes what the heartbeat says. An older one may arrive after a newer one.
   void Update(const v1::HeartbeatRequest& heartbeat);
   bool is_live() const { return end.empty(); }
-  bool is_lost() const { return !is_live() && !has_done_its_steps; }
+  bool is_lost() const { return !is_live() && !is_needless; }
 };
 
 // The members of the job. Ids are given in order of registration, never twice. Not thread-safe.

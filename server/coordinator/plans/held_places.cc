@@ -45,11 +45,16 @@ void HeldPlaces::OnPlacement(const JobFacts& facts) {
   holds_places_ = refusal_.empty();
 }
 
+bool HeldPlaces::HasOpenStep(uint32_t worker) const {
+  const Member& member = members_.workers()[worker];
+  return !member.is_needless && !HasFinished(member.progress);
+}
+
 bool HeldPlaces::WouldHold(uint32_t worker, const JobFacts& facts) const {
   // Once a change of the consistency has begun, a later step may be none of BSP.
   const bool changes = facts.view.consistency_change() != 0;
   return holds_places_ && facts.view.phase() == v1::TRAINING && IsAlwaysBsp(facts.view) &&
-         !changes && !HasFinished(members_.workers()[worker].progress);
+         !changes && HasOpenStep(worker);
 }
 
 bool HeldPlaces::Hold(const Loss& loss, const JobFacts& facts) {

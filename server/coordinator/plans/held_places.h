@@ -38,6 +38,8 @@ class HeldPlaces : public JobPlan {
   // or it does not.
   const std::string& refusal() const { return refusal_; }
 
+  // Whether a step lacks this worker's updates, or may.
+  bool HasOpenStep(uint32_t worker) const;
   // Whether the place of this worker would be held if it were lost now.
   bool WouldHold(uint32_t worker, const JobFacts& facts) const;
   // The worker has been lost, just now. False: its place is not held.
