@@ -326,7 +326,7 @@ bool Collectives::HaveAllJoined() const {
   const Step step = places_.begin()->second.latest.step;
   return absl::c_all_of(places_, [step](const auto& entry) {
     const Place& place = entry.second;
-    return place.is_joined && place.is_open && place.latest.step == step;
+    return place.is_joined && place.is_open && place.latest.step == step && place.next_step >= step;
   });
 }
 

@@ -86,7 +86,8 @@ class Collectives {
   void AdvanceJoins(ReleasedReplies* released);
   // All workers have joined. This one's next operation has the number `after`.
   static void AnswerJoined(Place& place, uint64_t after, ReleasedReplies* released);
-  // Whether all workers have joined, before the same step.
+  // Whether all workers have joined, before the same step. Their pushes of the step before are here:
+  // a worker that enters from now on does not do that one with them.
   bool HaveAllJoined() const;
   // INVALID_ARGUMENT, OUT_OF_RANGE as Exchange: one of the workers will never do the operation for
   // which `first` waits.

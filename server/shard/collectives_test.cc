@@ -270,8 +270,8 @@ TEST_F(CollectivesTest, AWorkerThatLeavesAnOperationOutIsNamed) {
       if (!is_first) Send(0, Doubles(5, 0, CollectiveType::kSum, {1}));
       EXPECT_THAT(std::string(StatusOf(0).message()), HasSubstr(one.text));
       const bool has_ended_all = one.other.step == kLargestStep;
-      EXPECT_EQ(StatusOf(0).code(), has_ended_all ? absl::StatusCode::kOutOfRange
-                                                  : absl::StatusCode::kInvalidArgument);
+      EXPECT_EQ(StatusOf(0).code(),
+                has_ended_all ? absl::StatusCode::kOutOfRange : absl::StatusCode::kInvalidArgument);
     }
   }
   // The end of an earlier step says nothing about a later one.
@@ -374,6 +374,8 @@ TEST_F(CollectivesTest, AJoinedWorkerFollowsUntilAllHaveJoined) {
   Send(0, Part(9, 0, CollectiveType::kJoin));
   EXPECT_TRUE(Waits(0) && Waits(1));
   Send(2, Part(9, 3, CollectiveType::kJoin));
+  Progress(0, 9);
+  Progress(1, 9);
   for (const uint32_t worker : {0, 1, 2}) {
     EXPECT_THAT(ResultOf<int64_t>(worker), ElementsAre(4)) << worker;
   }
@@ -387,6 +389,8 @@ TEST_F(CollectivesTest, AJoinedWorkerFollowsUntilAllHaveJoined) {
 
 TEST_F(CollectivesTest, WhoDoesAStepAgainHearsOfEachJoinBeforeIt) {
   SetWorkers(2);
+  Progress(0, 7);
+  Progress(1, 7);
   Send(0, Part(7, 0, CollectiveType::kJoin));
   Send(1, Part(7, 2, CollectiveType::kJoin));
   Send(0, Part(7, 3, CollectiveType::kJoin));
@@ -409,7 +413,17 @@ TEST_F(CollectivesTest, AJoinDoesNotEndBeforeAPushThatIsOnItsWay) {
   Progress(1, 8);
   EXPECT_THAT(ResultOf<int64_t>(0), ElementsAre(-1));
   EXPECT_TRUE(Waits(1));
+  Progress(0, 8);
   Send(0, Part(8, 0, CollectiveType::kJoin));
+  EXPECT_THAT(ResultOf<int64_t>(0), ElementsAre(1));
+}
+
+TEST_F(CollectivesTest, AJoinDoesNotEndBeforeTheJoinedWorkersOwnPush) {
+  SetWorkers(1);
+  Progress(0, 6);
+  Send(0, Part(7, 0, CollectiveType::kJoin));
+  EXPECT_TRUE(Waits(0)) << "another worker may still do step 6 with it";
+  Progress(0, 7);
   EXPECT_THAT(ResultOf<int64_t>(0), ElementsAre(1));
 }
 
