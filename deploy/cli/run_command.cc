@@ -205,12 +205,10 @@ void KeepFailedSummary(const v1::JobSpec& job, const absl::Status& failure,
   for (const v1::Progress& progress : last_status.progress()) {
     outcome.training_time = std::max(outcome.training_time, absl::Seconds(progress.seconds()));
   }
-  const auto& replaced = last_status.replaced_workers();
-  outcome.replaced_workers.assign(replaced.begin(), replaced.end());
   for (const v1::WorkerInfo& worker : last_status.view().workers()) {
     outcome.workers_lost += !worker.is_live();
   }
-  outcome.workers_lost += replaced.size();
+  outcome.workers_lost += last_status.replaced_workers_size();
   std::ofstream(path) << SummaryJson(job, outcome) << "\n";
 }
 

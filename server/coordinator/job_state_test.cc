@@ -321,7 +321,7 @@ TEST_F(JobStateTest, AWorkerThatCameAfterTheLastStepLeavesAndTheJobGoesOn) {
   EXPECT_EQ(state_.view().phase(), v1::EVALUATING);
 }
 
-TEST_F(JobStateTest, AWorkerOfTheFirstHourThatFindsTheStepsOverFailsTheJob) {
+TEST_F(JobStateTest, AWorkerFromTheStartThatFindsTheStepsOverFailsTheJob) {
   StartTraining();
   Heartbeat(Worker(0), /*steps_done=*/9);
   v1::ReportFailureRequest failure;

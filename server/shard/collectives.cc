@@ -251,24 +251,24 @@ absl::Status Collectives::CheckAgree(WorkerId first) const {
     if (!TakesPart(place, awaited.step) || place.is_new || NameOf(latest) < NameOf(awaited)) {
       continue;
     }
+    // What it does next is not known yet. Who has entered since then may not have joined.
+    if (latest.step == awaited.step && HasJoinedWithAll(place)) continue;
     if (place.is_open && IsSame(latest, awaited)) continue;
     const bool ends = latest.type == CollectiveType::kEndOfStep;
-    const bool ends_all = ends && latest.step == kLargestStep;
     const std::string other =
-        !ends      ? absl::StrCat("calls ", Describe(latest), " as ", WhichOf(latest))
-        : ends_all ? "has done all its steps"
-                   : absl::StrCat("has ended step ", latest.step.value());
-    const auto code = ends_all ? absl::StatusCode::kOutOfRange : absl::StatusCode::kInvalidArgument;
+        !ends             ? absl::StrCat("calls ", Describe(latest), " as ", WhichOf(latest))
+        : HasEnded(place) ? "has done all its steps"
+                          : absl::StrCat("has ended step ", latest.step.value());
+    const char* const why = awaited.step == incomplete_
+                                ? ". The results of this step are too large to be kept (16 MiB), "
+                                  "so no worker can take another one's place in it"
+                                : "";
     return absl::Status(
-        code,
+        CodeOfMismatch(places_.at(first), place),
         absl::StrCat(
             "expected the same collective operations of all workers in the same order, but worker ",
             first.value(), " calls ", Describe(awaited), " as ", WhichOf(awaited), ", and worker ",
-            worker.value(), " ", other,
-            awaited.step == incomplete_ ? ". The results of this step are too large to be kept (16 "
-                                          "MiB), so no worker can take "
-                                          "another one's place in it"
-                                        : ""));
+            worker.value(), " ", other, why));
   }
   return absl::OkStatus();
 }
@@ -322,6 +322,13 @@ void Collectives::DropDone() {
   }
 }
 
+absl::StatusCode Collectives::CodeOfMismatch(const Place& place, const Place& other) {
+  const ShardWorker& worker = place.worker;
+  const bool came_after_end = worker.is_entering || worker.first_step >= other.next_step;
+  return HasEnded(other) && came_after_end ? absl::StatusCode::kOutOfRange
+                                           : absl::StatusCode::kInvalidArgument;
+}
+
 bool Collectives::HaveAllJoined() const {
   const Step step = places_.begin()->second.latest.step;
   return absl::c_all_of(places_, [step](const auto& entry) {
@@ -331,10 +338,8 @@ bool Collectives::HaveAllJoined() const {
 }
 
 void Collectives::AdvanceJoins(ReleasedReplies* released) {
-  const auto ended = absl::c_find_if(places_, [](const auto& entry) {
-    const Collective& latest = entry.second.latest;
-    return latest.type == CollectiveType::kEndOfStep && latest.step == kLargestStep;
-  });
+  const auto ended =
+      absl::c_find_if(places_, [](const auto& entry) { return HasEnded(entry.second); });
   for (auto& [worker, place] : places_) {
     if (!place.is_joined || !place.is_open) continue;
     const Step step = place.latest.step;
@@ -345,9 +350,11 @@ void Collectives::AdvanceJoins(ReleasedReplies* released) {
       Answer(place, absl::OkStatus(), NumberPayload(-1), released);
     } else if (ended != places_.end()) {
       Answer(place,
-             absl::InvalidArgumentError(absl::StrCat(
-                 "worker ", worker.value(), " has joined, but worker ", ended->first.value(),
-                 " has done all its steps without a join; call it in all workers")),
+             absl::Status(CodeOfMismatch(place, ended->second),
+                          absl::StrCat("worker ", worker.value(), " has joined, but worker ",
+                                       ended->first.value(),
+                                       " has done all its steps without a "
+                                       "join; call it in all workers")),
              Payload(), released);
     }
   }

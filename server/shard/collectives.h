@@ -31,8 +31,8 @@ class Collectives {
 
   // Takes the part of a live worker, and appends due replies to `released`. A part that came before
   // is not taken again, and need not have its values. INVALID_ARGUMENT: as CheckPart; or workers do
-  // different operations, which all that wait are told. OUT_OF_RANGE: one that waits for a worker
-  // which has done all its steps. FAILED_PRECONDITION: the worker has sent a later part.
+  // different operations, which all that wait are told. OUT_OF_RANGE: another worker had done
+  // all its steps before this one's first. FAILED_PRECONDITION: the worker has sent a later part.
   void Exchange(WorkerId worker, Collective&& part, ParameterEndpoint::ReplyCallback done,
                 ReleasedReplies* released);
 
@@ -78,6 +78,17 @@ class Collectives {
   static bool TakesPart(const Place& place, Step step) {
     return !place.is_joined && step >= place.worker.first_step;
   }
+  // Whether the worker has done all its steps.
+  static bool HasEnded(const Place& place) {
+    return place.latest.type == CollectiveType::kEndOfStep && place.latest.step == kLargestStep;
+  }
+  // Whether its latest part was a join of all.
+  bool HasJoinedWithAll(const Place& place) const {
+    return place.latest.type == CollectiveType::kJoin && !place.is_open &&
+           place.latest.step == all_joined_;
+  }
+  // Of the answer to the worker of `place`, which waits for something that `other` will never do.
+  static absl::StatusCode CodeOfMismatch(const Place& place, const Place& other);
   void NoteOpenStep(WorkerId worker, const Collective& part);
   static void Answer(Place& place, absl::Status status, Payload result, ReleasedReplies* released);
 
@@ -86,11 +97,11 @@ class Collectives {
   void AdvanceJoins(ReleasedReplies* released);
   // All workers have joined. This one's next operation has the number `after`.
   static void AnswerJoined(Place& place, uint64_t after, ReleasedReplies* released);
-  // Whether all workers have joined, before the same step. Their pushes of the step before are here:
-  // a worker that enters from now on does not do that one with them.
+  // Whether all workers have joined, before the same step. Their pushes of the step before are
+  // here: a worker that enters from now on does not do that one with them.
   bool HaveAllJoined() const;
-  // INVALID_ARGUMENT, OUT_OF_RANGE as Exchange: one of the workers will never do the operation for
-  // which `first` waits.
+  // INVALID_ARGUMENT or OUT_OF_RANGE, as Exchange: one of the workers will never do the operation
+  // for which `first` waits.
   absl::Status CheckAgree(WorkerId first) const;
   Payload Combine(const Name& name) const;
   // Keeps the result until all have pushed the step after the operation's, if there is room for it.

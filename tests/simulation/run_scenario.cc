@@ -222,6 +222,7 @@ void RunLife(const Scenario& life, SimulatedDisk& disk, OwnStateCheck& own_state
   if (life.job.membership().allow_other_bits()) verdict.have_all_lived = have_all_lived;
   verdict.is_done =
       result.outcome.has_value() && (result.outcome->status.ok() || IsStopped(*result.outcome));
+  verdict.last_status = result.outcome.value_or(JobOutcome()).last_status;
   verdict.rounds += life.job.stay() ? result.rounds : 0;
   verdict.violation = history.violation.empty() ? BadEnd(life, result) : history.violation;
   if (verdict.violation.empty()) verdict.violation = result.wrong_values;

@@ -14,16 +14,17 @@ struct ScenarioVerdict {
   std::string bytes;      // of the history, as in a file
   std::string violation;  // empty: the contract holds, and BadEnd allows the end
   size_t exchanges = 0;
-  bool is_done = false;           // the job ended well
-  int incarnations = 0;           // of workers
-  int changes = 0;                // of the consistency, before the last step
-  int restores = 0;               // from a checkpoint
-  int own_states = 0;             // of slices, with which workers began after a restore
-  int64_t rounds = 0;             // that workers have come for, in jobs that stay
-  int known_ends = 0;             // ends whose parameters ResidualCheck has compared
-  int known_values = 0;           // ends of a Scenario with has_known_end that were compared
-  bool has_lost_initial = false;  // the last life ended because worker 0 was lost early
-  bool have_all_lived = true;     // no lost worker is missing in what the last life goes on from
+  bool is_done = false;            // the job ended well
+  v1::GetStatusReply last_status;  // of the last life; empty if it has not ended
+  int incarnations = 0;            // of workers
+  int changes = 0;                 // of the consistency, before the last step
+  int restores = 0;                // from a checkpoint
+  int own_states = 0;              // of slices, with which workers began after a restore
+  int64_t rounds = 0;              // that workers have come for, in jobs that stay
+  int known_ends = 0;              // ends whose parameters ResidualCheck has compared
+  int known_values = 0;            // ends of a Scenario with has_known_end that were compared
+  bool has_lost_initial = false;   // the last life ended because worker 0 was lost early
+  bool have_all_lived = true;      // no lost worker is missing in what the last life goes on from
 };
 
 // Simulates the lives of the scenario's job, until one ends well. Checks the history of each, its

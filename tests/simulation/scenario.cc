@@ -371,11 +371,17 @@ void DrawTogether(Random& random, absl::Span<Scenario* const> lives) {
   }
   if (random.Bernoulli(0.6)) program.steps_left_out = Between(random, 1, 20);
   program.rank_0_stops = !can_lose && random.Bernoulli(0.5);
+  if (random.Bernoulli(0.3)) {
+    program.validation = Between(random, absl::ZeroDuration(), absl::Milliseconds(300));
+  }
+  const bool restarts_leavers = random.Bernoulli(0.5);
   for (Scenario* life : lives) {
     life->program->steps_left_out = program.steps_left_out;
     life->program->rank_0_stops = program.rank_0_stops;
     life->program->reduces = program.reduces;
     life->program->ends = program.ends;
+    life->program->validation = program.validation;
+    life->restarts_leavers = restarts_leavers;
   }
 }
 

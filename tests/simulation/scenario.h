@@ -73,6 +73,8 @@ struct Scenario {
   // The place of each lost worker is held until another process has taken it and done its step
   // again: the job is as if none had been lost.
   bool replaces_all = false;
+  // A worker that has left before the job's end is started again, as launchers do.
+  bool restarts_leavers = false;
   SimulatedNetwork::Options network;
   // Time of one step of the worker process `worker`.
   std::function<absl::Duration(uint32_t worker, Random& random)> compute_time;

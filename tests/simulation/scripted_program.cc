@@ -83,6 +83,7 @@ ScriptedProgram::ScriptedProgram(const Scenario& scenario, uint32_t process, Clo
                                  Spawner spawn, RowsCallback on_rows, ReducedCallback on_reduced,
                                  StateCallback on_state)
     : scenario_(scenario),
+      clock_(clock),
       spawn_(std::move(spawn)),
       on_rows_(std::move(on_rows)),
       on_reduced_(std::move(on_reduced)),
@@ -375,6 +376,7 @@ absl::Status ScriptedProgram::Run() {
   RETURN_IF_ERROR(TrainAll());
   RETURN_IF_ERROR(PutState(engine_->steps().current()));
   RETURN_IF_ERROR(KeepParameters(/*is_last=*/true));
+  SleepUntil(*clock_, clock_->Now() + scenario_.program->validation);
   RETURN_IF_ERROR(engine_->End());
   bool evaluates = false;
   RETURN_IF_ERROR(InParts([&]() -> absl::Status {

@@ -78,6 +78,7 @@ class ScriptedProgram : public std::enable_shared_from_this<ScriptedProgram> {
   }
 
   const Scenario& scenario_;
+  Clock* const clock_;
   const Spawner spawn_;
   const RowsCallback on_rows_;
   const ReducedCallback on_reduced_;

@@ -294,9 +294,12 @@ void SimulatedCluster::StartWorker(uint32_t index) {
     if (program != nullptr) program->SetOutcome(status);
     VLOG(1) << "worker process " << index << ": " << status;
     // Of two newcomers one has taken the first place, and the other has not waited long enough for
-    // the second one. As launchers do, it is started again.
+    // the second one.
     const bool has_waited = scenario_.replaces_all && absl::IsResourceExhausted(status);
-    if (has_waited && !result_.outcome.has_value()) ReplaceWorkerAfter(kUntilNextStart);
+    const bool has_left = scenario_.restarts_leavers && absl::IsCancelled(status);
+    if ((has_waited || has_left) && !result_.outcome.has_value()) {
+      ReplaceWorkerAfter(kUntilNextStart);
+    }
     EndWorker(*member);
   });
 }

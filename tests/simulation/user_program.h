@@ -29,6 +29,7 @@ struct UserProgram {
   // whether to end, or all have joined.
   int64_t steps_left_out = 0;
   bool rank_0_stops = false;  // the flags of the others are never true
+  absl::Duration validation;  // between a worker's last step and its end
 
   // Learning rates are powers of two, and so are momenta or 0. Pushes before this step have none.
   bool has_learning_rates = false;

@@ -68,7 +68,8 @@ typedef enum capstan_status {
   CAPSTAN_INVALID_ARGUMENT = 2, /* an argument of the call; the job is unchanged */
   CAPSTAN_WRONG_ORDER = 3,      /* the call does not fit here, as a push before the start */
   CAPSTAN_FAILED = 4,           /* the job has failed, or cannot be reached */
-  CAPSTAN_LEFT = 5,             /* capstan_leave was called, and the worker has left the job */
+  CAPSTAN_LEFT = 5,             /* the worker has left: capstan_leave was called, or it took a lost
+                                   one's place after the others' last step */
   CAPSTAN_FORKED = 6,           /* the job belongs to the parent process */
   CAPSTAN_OUT_OF_MEMORY = 7     /* of the call itself; buffers that do not fit fail the job */
 } capstan_status;

@@ -79,8 +79,8 @@ class Engine {
   virtual absl::Status AwaitEnd() { return absl::OkStatus(); }
   // The latest RunStep has pushed nothing: the worker has no further step, or is asked to end.
   virtual bool has_ended() const { return false; }
-  // The worker entered late, and its first step is one that the others do not have: they had done
-  // all theirs. RunStep has failed for this reason.
+  // The worker entered late, and the others had done all their steps before its first one. The
+  // engine has failed for this reason.
   virtual bool came_after_end() const { return false; }
   // The worker is asked to end before `next`, and all its exchanges have been answered. Tells what
   // another process needs that goes on in its place from there.

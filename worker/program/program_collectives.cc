@@ -144,7 +144,9 @@ absl::StatusOr<Payload> ProgramCollectives::Do(Collective part, absl::Time deadl
       ++number_;
     }
   }
-  if (absl::IsOutOfRange(sent->refusal)) return steps_.LoseBeyondOthers(sent->refusal.message());
+  if (absl::IsOutOfRange(sent->refusal)) {
+    return steps_.LoseBeyondOthers(sent->refusal.message(), steps_.entered_late());
+  }
   RETURN_IF_ERROR(sent->refusal);
   return sent->result;
 }

@@ -65,8 +65,8 @@ class ProgramCollectives {
   struct Sent {
     Collective part;  // without values
     // Written before the store's wait for it ends:
-    // FAILED_PRECONDITION: the consistency is not BSP any more; OUT_OF_RANGE: another worker has
-    // done all its steps.
+    // FAILED_PRECONDITION: the consistency is not BSP any more. OUT_OF_RANGE: another worker had
+    // done all its steps before this one's first.
     absl::Status refusal;
     Payload result;
   };

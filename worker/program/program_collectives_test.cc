@@ -198,9 +198,11 @@ TEST_F(ProgramCollectivesTest, WhoEntersAfterTheOthersLastStepLeaves) {
   server_.status = absl::OutOfRangeError("worker 0 has done all its steps");
   steps_->EnterLate();
   std::vector<double> values = {1};
+  EXPECT_TRUE(absl::IsDeadlineExceeded(Run(CollectiveType::kSum, values))) << "it has not left yet";
+  steps_->SetOutcome(absl::CancelledError("has left after the others' last step"));
   const absl::Status left = Run(CollectiveType::kSum, values);
   EXPECT_TRUE(absl::IsCancelled(left)) << left;
-  EXPECT_THAT(std::string(left.message()), HasSubstr("after the others had done all their steps"));
+  EXPECT_THAT(std::string(left.message()), HasSubstr("after the others' last step"));
   EXPECT_TRUE(steps_->came_after_end());
 }
 

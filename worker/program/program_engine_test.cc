@@ -98,7 +98,8 @@ class ThrowingClock : public Clock {
 // A training loop on a thread of its own, as in a worker; the test is the program.
 class ProgramEngineTest : public testing::Test {
  protected:
-  void Start(int64_t steps, Step first_step = Step(0), bool enters_late = false) {
+  void Start(int64_t steps, Step first_step = Step(0), bool enters_late = false,
+             int64_t others_have = 0) {
     loop_.reset();
     rig_.reset();  // before the engine
     ProgramEngine::Options options;
@@ -111,6 +112,7 @@ class ProgramEngineTest : public testing::Test {
     options.is_replaceable = is_replaceable_;
     engine_ = std::make_unique<ProgramEngine>(options);
     if (enters_late) engine_->EnterLate();
+    if (others_have > 0) engine_->LimitSteps(others_have);
     TrainingRig::Options rig;
     rig.learning_rate = kLearningRate;
     rig_ = TrainingRig::Create(engine_.get(), &clock_, rig).value();
@@ -126,7 +128,7 @@ class ProgramEngineTest : public testing::Test {
     loop.must_stop = [this] { return is_asked_.load(); };
     loop_ = std::make_unique<TrainingLoop>(loop);
     thread_ = std::thread([this] { loop_status_ = loop_->Run(); });
-    ASSERT_TRUE(engine_->steps().AwaitStart(kForever).ok());
+    ASSERT_TRUE(others_have > 0 || engine_->steps().AwaitStart(kForever).ok());
   }
 
   // Ends the loop, whatever a test left open.
@@ -533,19 +535,31 @@ TEST_F(ProgramEngineTest, AWorkerThatComesAfterTheOthersLastStepLeavesIfItBegins
   for (const bool is_known : {true, false}) {
     SCOPED_TRACE(is_known);
     Start(/*steps=*/is_known ? 3 : 0, /*first_step=*/Step(3), /*enters_late=*/true);
+    engine_->LimitSteps(is_known ? 3 : 0);
+    std::thread worker([this] {
+      Join();
+      engine_->steps().SetOutcome(loop_status_);
+    });
     absl::Status status = Step1(1);
     if (!is_known) {
       EXPECT_TRUE(status.ok()) << status;
       engine_->LimitSteps(3);
       status = engine_->Push(1, kForever);
     }
+    worker.join();
     EXPECT_TRUE(absl::IsCancelled(status)) << status;
-    Join();
-    EXPECT_TRUE(absl::IsOutOfRange(loop_status_)) << loop_status_;
+    EXPECT_TRUE(absl::IsCancelled(loop_status_)) << loop_status_;
     EXPECT_TRUE(engine_->came_after_end());
-    engine_->steps().SetOutcome(loop_status_);
     EXPECT_TRUE(absl::IsCancelled(engine_->Wait(0, kForever)));
   }
+}
+
+// A process before it in its place had pushed in that step.
+TEST_F(ProgramEngineTest, AWorkerThatComesEvenLaterLeavesAtOnce) {
+  Start(/*steps=*/0, /*first_step=*/Step(4), /*enters_late=*/true, /*others_have=*/3);
+  Join();
+  EXPECT_TRUE(absl::IsCancelled(loop_status_)) << loop_status_;
+  EXPECT_TRUE(engine_->came_after_end());
 }
 
 TEST_F(ProgramEngineTest, AWorkerThatComesAfterTheOthersLastStepMayFinish) {

@@ -16,8 +16,7 @@ constexpr absl::Duration kReasonPatience = absl::Seconds(5);
 constexpr absl::Duration kLookInterval = absl::Seconds(1);
 
 // What the program hears of it.
-absl::Status AsHeard(const absl::Status& status) {
-  if (absl::IsOutOfRange(status)) return absl::CancelledError(status.message());
+absl::Status AsAborted(const absl::Status& status) {
   return status.ok() ? status : absl::AbortedError(status.message());
 }
 
@@ -39,18 +38,14 @@ absl::Status ProgramSteps::WaitLocked(absl::Time deadline) {
 }
 
 absl::Status ProgramSteps::CheckGoesOnLocked() const {
-  return outcome_.has_value() ? *outcome_ : AsHeard(failure_);
+  if (outcome_.has_value()) return *outcome_;
+  return came_after_end_ ? failure_ : AsAborted(failure_);
 }
 
 absl::Status ProgramSteps::CheckTrainsLocked() const {
   RETURN_IF_ERROR(CheckGoesOnLocked());
   if (!has_started_) return absl::FailedPreconditionError("the training has not begun");
   return absl::OkStatus();
-}
-
-bool ProgramSteps::HasDoneAllStepsLocked() const {
-  const bool are_steps_over = ends_ || (most_steps_ > 0 && next_ >= Step(most_steps_));
-  return !leaves_ && (has_run_ || (has_trained_ && are_steps_over));
 }
 
 absl::Status ProgramSteps::AwaitStart(absl::Duration limit) {
@@ -111,29 +106,24 @@ absl::Status ProgramSteps::TakeStoreBackLocked() {
   return absl::OkStatus();
 }
 
-absl::Status ProgramSteps::Lose(const absl::Status& status) {
+absl::Status ProgramSteps::LoseAs(const absl::Status& status, bool came_after_end) {
   const absl::Time due = clock_->Now() + kReasonPatience;
   {
     MutexLock lock(&mu_);
     if (reason_due_ == absl::InfinitePast()) reason_due_ = due;
   }
-  Fail(status);
-  return AsHeard(status);
+  FailAs(status, came_after_end);
+  return came_after_end ? status : AsAborted(status);
 }
 
-absl::Status ProgramSteps::LoseBeyondOthers(absl::string_view what) {
-  bool is_newcomer;
-  {
-    MutexLock lock(&mu_);
-    is_newcomer = IsNewcomerLocked();
-  }
-  if (!is_newcomer) return Lose(absl::FailedPreconditionError(what));
-  return Lose(absl::OutOfRangeError(
-      "it has taken a lost worker's place after the others had done all their steps"));
+absl::Status ProgramSteps::LoseBeyondOthers(absl::string_view what, bool came_after_end) {
+  if (!came_after_end) return Lose(absl::FailedPreconditionError(what));
+  constexpr char kText[] = "has taken a lost worker's place after the others' last step";
+  return LoseAs(absl::CancelledError(kText), came_after_end);
 }
 
 absl::Status ProgramSteps::Explain(absl::Status status, absl::Time deadline) {
-  if (!absl::IsAborted(status)) return status;
+  if (!absl::IsAborted(status) && !absl::IsCancelled(status)) return status;
   MutexLock lock(&mu_);
   const absl::Time end = std::min(deadline, reason_due_);
   while (!outcome_.has_value() && clock_->Now() < end) {
@@ -146,6 +136,7 @@ absl::Status ProgramSteps::Explain(absl::Status status, absl::Time deadline) {
 
 absl::StatusOr<Step> ProgramSteps::AwaitOpenStep(absl::Time deadline) {
   std::string beyond;
+  bool came_after_end;
   {
     MutexLock lock(&mu_);
     RETURN_IF_ERROR(CheckTrainsLocked());
@@ -154,7 +145,8 @@ absl::StatusOr<Step> ProgramSteps::AwaitOpenStep(absl::Time deadline) {
       RETURN_IF_ERROR(WaitLocked(deadline));
     }
     RETURN_IF_ERROR(CheckGoesOnLocked());
-    if (!open_.has_value() && !IsNewcomerLocked()) {
+    came_after_end = CameAfterEndLocked() && !ends_;
+    if (!open_.has_value() && !came_after_end) {
       return absl::FailedPreconditionError(
           absl::StrCat("all ", next_.value(),
                        " steps are done, which is the job's number of them, or the program's; end "
@@ -163,7 +155,7 @@ absl::StatusOr<Step> ProgramSteps::AwaitOpenStep(absl::Time deadline) {
     if (open_.has_value() && (most_steps_ == 0 || *open_ < Step(most_steps_))) return *open_;
     beyond = TooManySteps(next_, most_steps_);
   }
-  return LoseBeyondOthers(beyond);
+  return LoseBeyondOthers(beyond, came_after_end);
 }
 
 absl::StatusOr<std::optional<ProgramSteps::TakenPush>> ProgramSteps::TakePush(
@@ -209,12 +201,6 @@ absl::Status ProgramSteps::CloseStep(double loss, size_t samples) {
   pushed_.assign(pushed_.size(), false);
   changed_.NotifyAll();
   return absl::OkStatus();
-}
-
-void ProgramSteps::NoteBegun() {
-  MutexLock lock(&mu_);
-  has_begun_ = true;
-  is_newcomer_ = is_newcomer_ && next_ == first_;
 }
 
 bool ProgramSteps::IsWithinStep() const {
@@ -289,12 +275,13 @@ void ProgramSteps::ReportNothing() {
   changed_.NotifyAll();
 }
 
-void ProgramSteps::Fail(absl::Status reason) {
+void ProgramSteps::FailAs(absl::Status reason, bool came_after_end) {
   StoreLease store;
   {
     MutexLock lock(&mu_);
     if (outcome_.has_value() || !failure_.ok()) return;
     failure_ = reason;
+    came_after_end_ = came_after_end;
     changed_.NotifyAll();
     // Taken at once: the loop may end now, and calls of the program may wait in the store.
     store = LeaseStoreLocked();
@@ -310,9 +297,11 @@ void ProgramSteps::Leave() {
 
 void ProgramSteps::SetOutcome(absl::Status outcome) {
   MutexLock lock(&mu_);
-  outcome_ = AsHeard(outcome);
+  outcome_ = AsAborted(outcome);
   // A worker that fails before its first step ends as if it had been asked to.
-  if (absl::IsCancelled(outcome)) outcome_ = failure_.ok() ? outcome : AsHeard(failure_);
+  if (absl::IsCancelled(outcome)) {
+    outcome_ = failure_.ok() || came_after_end_ ? outcome : AsAborted(failure_);
+  }
   changed_.NotifyAll();
 }
 
@@ -326,11 +315,14 @@ bool ProgramSteps::AwaitOutcome(absl::Duration limit) {
 }
 
 void ProgramSteps::BeginTraining(Step first_step, ParameterStore& store) {
-  MutexLock lock(&mu_);
-  store_ = &store;
-  next_ = first_ = first_step;
-  pushed_.assign(pushed_.size(), false);
-  has_started_ = true;
+  {
+    MutexLock lock(&mu_);
+    store_ = &store;
+    next_ = first_ = first_step;
+    pushed_.assign(pushed_.size(), false);
+    has_started_ = true;
+  }
+  CheckIsNotBeyond();  // LimitSteps may have come before.
 }
 
 absl::Status ProgramSteps::Run(Step step) {
@@ -347,13 +339,23 @@ absl::Status ProgramSteps::Run(Step step) {
 }
 
 void ProgramSteps::LimitSteps(int64_t steps) {
-  bool is_beyond;
   {
     MutexLock lock(&mu_);
     most_steps_ = steps;
-    is_beyond = IsBeyondOthersLocked();
   }
-  if (is_beyond) LoseBeyondOthers(TooManySteps(Step(steps), steps)).IgnoreError();
+  CheckIsNotBeyond();
+}
+
+void ProgramSteps::CheckIsNotBeyond() {
+  int64_t steps;
+  bool came_after_end;
+  {
+    MutexLock lock(&mu_);
+    if (!IsBeyondOthersLocked()) return;
+    steps = most_steps_;
+    came_after_end = CameAfterEndLocked();
+  }
+  LoseBeyondOthers(TooManySteps(Step(steps), steps), came_after_end).IgnoreError();
 }
 
 absl::Status ProgramSteps::EndTraining() {

@@ -101,7 +101,10 @@ class ProgramSteps {
   absl::Status WithoutStore(absl::Time deadline);
 
   // The program has waited for values of the step, or has pushed in it.
-  void NoteBegun();
+  void NoteBegun() {
+    MutexLock lock(&mu_);
+    has_begun_ = true;
+  }
   // Whether the program is between NoteBegun and the end of the step, or may have no further step.
   bool IsWithinStep() const;
   // All workers have agreed to end, maybe before the steps that they had announced.
@@ -116,17 +119,16 @@ class ProgramSteps {
   void ReportNothing();
 
   // The worker fails with this reason, unless it is over.
-  void Fail(absl::Status reason);
+  void Fail(absl::Status reason) { FailAs(std::move(reason), false); }
   // The same, because an exception has left a push or pull sent in part.
   void FailHalfSent() { Fail(half_sent_); }
   // The same, because an exchange has failed. Returns ABORTED for Explain.
-  absl::Status Lose(const absl::Status& status);
+  absl::Status Lose(const absl::Status& status) { return LoseAs(status, false); }
   // The same, because the program has begun a step that the others do not have, as `what` says. A
-  // worker that entered late, and whose first step nobody has completed, has come after the end:
-  // it leaves, and this and all later calls return CANCELLED.
-  absl::Status LoseBeyondOthers(absl::string_view what);
-  // What a call returns that has ended with `status`. If an exchange has failed, the job's own
-  // reason, as soon as it is known.
+  // worker that `came_after_end` leaves: Explain and all later calls return CANCELLED.
+  absl::Status LoseBeyondOthers(absl::string_view what, bool came_after_end);
+  // What a call returns that has ended with `status`. If the worker has failed or leaves, how it
+  // has ended, as soon as that is known.
   absl::Status Explain(absl::Status status, absl::Time deadline);
   // The worker is asked to leave: an open step without a push is not computed any more.
   void Leave();
@@ -136,6 +138,11 @@ class ProgramSteps {
   bool AwaitOutcome(absl::Duration limit);
 
   int64_t announced_steps() const { return announced_steps_; }  // 0: End tells
+  // Whether EnterLate was called.
+  bool entered_late() const {
+    MutexLock lock(&mu_);
+    return entered_late_;
+  }
   // Whether End was called.
   bool has_ended_steps() const {
     MutexLock lock(&mu_);
@@ -155,10 +162,10 @@ class ProgramSteps {
 
   // The training loop's side:
 
-  // Comes before BeginTraining.
+  // The worker has taken another one's place. Comes before BeginTraining.
   void EnterLate() {
     MutexLock lock(&mu_);
-    is_newcomer_ = true;
+    entered_late_ = true;
   }
   void BeginTraining(Step first_step, ParameterStore& store);
   // Opens the step to the program, and blocks until the program has ended it.
@@ -182,7 +189,7 @@ class ProgramSteps {
   // As Engine's.
   bool came_after_end() const {
     MutexLock lock(&mu_);
-    return absl::IsOutOfRange(failure_);
+    return came_after_end_;
   }
   absl::Status EndTraining();
   // All steps are done. Waits for the program's End, or until it leaves.
@@ -208,17 +215,23 @@ class ProgramSteps {
     return (ends_ || leaves_) && !HasPushedLocked();
   }
   // False also if the training has ended early, as the job has failed: then its outcome will come.
-  bool HasDoneAllStepsLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  bool HasDoneAllStepsLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    const bool are_steps_over = ends_ || (most_steps_ > 0 && next_ >= Step(most_steps_));
+    return !leaves_ && (has_run_ || (has_trained_ && are_steps_over));
+  }
   // Whether the program has begun a step that the other workers do not have.
   bool IsBeyondOthersLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     if (most_steps_ == 0) return false;
     return next_ > Step(most_steps_) || (next_ == Step(most_steps_) && HasPushedLocked());
   }
-  // It entered late, and maybe no other worker has its first step.
-  bool IsNewcomerLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
-    const bool others_have_it = Step(most_steps_) > first_ && next_ >= Step(most_steps_);
-    return is_newcomer_ && !ends_ && !others_have_it;
+  // Whether the worker entered late, and no other has its first step.
+  bool CameAfterEndLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
+    return entered_late_ && most_steps_ > 0 && first_ >= Step(most_steps_);
   }
+  // Loses the worker if its program has begun a step that the others do not have.
+  void CheckIsNotBeyond();
+  absl::Status LoseAs(const absl::Status& status, bool came_after_end);
+  void FailAs(absl::Status reason, bool came_after_end);
   StoreLease LeaseStoreLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Nobody else has the store any more.
   absl::Status TakeStoreBackLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
@@ -237,9 +250,8 @@ class ProgramSteps {
   bool has_trained_ ABSL_GUARDED_BY(mu_) = false;         // EndTraining was called
   ParameterStore* store_ ABSL_GUARDED_BY(mu_) = nullptr;  // null: not training
   int store_users_ ABSL_GUARDED_BY(mu_) = 0;
-  // EnterLate was called, and the worker has got no values after a step of its own.
-  bool is_newcomer_ ABSL_GUARDED_BY(mu_) = false;
-  Step first_ ABSL_GUARDED_BY(mu_);  // of this process
+  bool entered_late_ ABSL_GUARDED_BY(mu_) = false;  // as entered_late()
+  Step first_ ABSL_GUARDED_BY(mu_);                 // of this process
   Step next_ ABSL_GUARDED_BY(mu_);
   std::optional<Step> open_ ABSL_GUARDED_BY(mu_);     // to the program's pushes
   bool has_begun_ ABSL_GUARDED_BY(mu_) = false;       // NoteBegun was called in the step
@@ -252,8 +264,8 @@ class ProgramSteps {
   bool ends_ ABSL_GUARDED_BY(mu_) = false;            // End was called
   bool leaves_ ABSL_GUARDED_BY(mu_) = false;          // Leave was called
   bool has_ended_ ABSL_GUARDED_BY(mu_) = false;       // as has_ended()
-  // Of the program, or of an exchange. OUT_OF_RANGE: came_after_end().
-  absl::Status failure_ ABSL_GUARDED_BY(mu_);
+  absl::Status failure_ ABSL_GUARDED_BY(mu_);         // of the program, or of an exchange
+  bool came_after_end_ ABSL_GUARDED_BY(mu_) = false;  // this is the failure
   // Until when calls wait for the job's reason. Set by Lose.
   absl::Time reason_due_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();
   Evaluation evaluation_ ABSL_GUARDED_BY(mu_) = Evaluation::kNone;

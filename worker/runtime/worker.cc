@@ -119,11 +119,13 @@ absl::Status Worker::Run() {
   options_.on_readiness(absl::UnavailableError("waits for all members of the job"));
   const absl::Status status = WithAdvice(Work(id, job, *setup), job.job());
   options_.on_readiness(absl::UnavailableError("the job has ended"));
-  const bool has_left =
-      absl::IsCancelled(status) && options_.end != nullptr && options_.end->is_asked();
+  const bool came_after_end = setup->engine->came_after_end();
+  const bool has_left = absl::IsCancelled(status) && !came_after_end && options_.end != nullptr &&
+                        options_.end->is_asked();
   if (!status.ok() && !has_left) {
+    if (came_after_end) LOG(INFO) << "leaves: " << status.message();
     ReportFailure(coordinator, v1::HeartbeatRequest::WORKER, id.value(), options_.incarnation,
-                  status, clock, setup->engine->came_after_end());
+                  status, clock, came_after_end);
   }
   return status;
 }

@@ -95,7 +95,7 @@ absl::StatusOr<uint32_t> MemberRegistry::TakePlaceOfDeadWorker(Incarnation incar
     replaced_.insert(place.incarnation);
     Member member;
     member.incarnation = incarnation;
-    member.entered_late = true;
+    member.entered_late = !place.holds_place;
     member.holds_place = place.holds_place;
     member.lost_at = place.lost_at;
     place = std::move(member);

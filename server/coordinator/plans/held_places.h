@@ -38,7 +38,7 @@ class HeldPlaces : public JobPlan {
   // or it does not.
   const std::string& refusal() const { return refusal_; }
 
-  // Whether a step lacks this worker's updates, or may.
+  // Whether a step lacks the worker's updates, or may: it has not done all of them.
   bool HasOpenStep(uint32_t worker) const;
   // Whether the place of this worker would be held if it were lost now.
   bool WouldHold(uint32_t worker, const JobFacts& facts) const;

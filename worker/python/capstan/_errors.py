@@ -28,7 +28,8 @@ class OutOfMemory(Error, MemoryError):
 
 
 class LeftJob(SystemExit):
-    """The worker has left the job, as SIGTERM asks it to. The others go on.
+    """The worker has left the job, as SIGTERM asks it to, or as it took a lost one's place after
+    the others' last step. The others go on.
 
     It is no Error, so that `except Exception` does not stop the program's end. If nothing catches
     it, the program ends with exit code 143, as if SIGTERM had killed it.
