@@ -24,7 +24,7 @@ std::string TooManySteps(Step step, int64_t steps) {
   return absl::StrCat(
       "has begun step ", step.value(), ", but another worker has ended after ", steps,
       " steps: give every worker the same number of batches: leave out those ",
-      "that only some workers have, or let the others begin again from their first");
+      "that only some workers have, or let those with fewer begin again from their first");
 }
 
 }  // namespace
