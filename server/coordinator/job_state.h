@@ -109,7 +109,8 @@ class JobState {
   absl::StatusOr<uint32_t> Welcome(const absl::StatusOr<Registration::Place>& place);
   // Fails the job if the worker's number of steps does not fit.
   void TakeSteps(uint32_t worker, const v1::Progress& progress);
-  // A worker leaves, as in v1::HeartbeatRequest::is_leaving.
+  // A worker leaves, as in v1::HeartbeatRequest::is_leaving, or because it `came_after_end`, as in
+  // v1::ReportFailureRequest.
   void Leave(uint32_t worker, bool came_after_end = false);
   // A worker that computes is no member any more: its place is held, or the others go on, or the
   // job fails.
