@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "common/base/host_port.h"
-#include "common/base/open_files.h"
+#include "common/base/process_limits.h"
 #include "common/base/printable_text.h"
 #include "common/base/program.h"
 #include "common/base/status_macros.h"

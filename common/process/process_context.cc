@@ -1,5 +1,6 @@
 #include "common/process/process_context.h"
 
+#include "common/base/process_limits.h"
 #include "common/base/status_macros.h"
 #include "common/membership/start_trace.h"
 #include "common/net/http_listener.h"
@@ -7,6 +8,7 @@
 namespace capstan {
 
 absl::StatusOr<std::unique_ptr<ProcessContext>> ProcessContext::Create(const Options& options) {
+  RETURN_IF_ERROR(ExpectAddressSpace());
   auto context = std::unique_ptr<ProcessContext>(new ProcessContext(options));
   ASSIGN_OR_RETURN(context->security_, GrpcSecurity::Open({options.keys, options.insecure,
                                                            &context->clock_, options.listens}));

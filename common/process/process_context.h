@@ -33,7 +33,7 @@ class ProcessContext {
     std::string waits_for;       // Required: what probes hear first, as in "waits for a place"
   };
 
-  // Opens the keys. The errors are those of GrpcSecurity::Open.
+  // Opens the keys. The errors are those of ExpectAddressSpace and GrpcSecurity::Open.
   static absl::StatusOr<std::unique_ptr<ProcessContext>> Create(const Options& options);
 
   // Answers probes and metrics. The errors are those of StartProcessListeners.

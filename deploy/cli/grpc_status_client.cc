@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "common/base/open_files.h"
+#include "common/base/process_limits.h"
 #include "common/base/printable_text.h"
 #include "common/transport/grpc/grpc_setup.h"
 

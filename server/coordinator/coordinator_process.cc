@@ -6,7 +6,7 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/time/time.h"
-#include "common/base/open_files.h"
+#include "common/base/process_limits.h"
 #include "common/base/random.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_properties.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/strings/numbers.h"
-#include "common/base/open_files.h"
+#include "common/base/process_limits.h"
 #include "common/base/program.h"
 #include "common/base/random.h"
 #include "common/base/status_macros.h"

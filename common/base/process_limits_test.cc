@@ -1,4 +1,4 @@
-#include "common/base/open_files.h"
+#include "common/base/process_limits.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -11,15 +11,18 @@ namespace {
 // Puts this process's limit back.
 class ScopedLimit {
  public:
-  ScopedLimit() { getrlimit(RLIMIT_NOFILE, &before_); }
-  ~ScopedLimit() { setrlimit(RLIMIT_NOFILE, &before_); }
+  explicit ScopedLimit(__rlimit_resource resource = RLIMIT_NOFILE) : resource_(resource) {
+    getrlimit(resource_, &before_);
+  }
+  ~ScopedLimit() { setrlimit(resource_, &before_); }
   const rlimit& before() const { return before_; }
   void Set(rlim_t soft) const {
     const rlimit changed = {soft, before_.rlim_max};
-    setrlimit(RLIMIT_NOFILE, &changed);
+    setrlimit(resource_, &changed);
   }
 
  private:
+  const __rlimit_resource resource_;
   rlimit before_;
 };
 
@@ -43,6 +46,18 @@ TEST(OpenFilesTest, AServerThatMayNotHoldItsConnectionsIsToldSo) {
   EXPECT_EQ(status.message(),
             "expected to be allowed 28 open files and connections, got 27: raise the limit "
             "(ulimit -n)");
+}
+
+TEST(AddressSpaceTest, AProcessThatMayHaveTooLittleIsToldSo) {
+  EXPECT_TRUE(ExpectAddressSpace().ok());
+  const ScopedLimit limit(RLIMIT_AS);
+  constexpr rlim_t kMiB = rlim_t{1} << 20;
+  limit.Set(700 * kMiB);
+  const absl::Status status = ExpectAddressSpace();
+  limit.Set(limit.before().rlim_cur);
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_NE(status.message().find("got 700 MiB: raise the limit (ulimit -v)"), std::string::npos)
+      << status;
 }
 
 TEST(OpenFilesTest, TheLimitIsRaisedToWhatTheSystemAllows) {

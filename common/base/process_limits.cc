@@ -1,10 +1,11 @@
-#include "common/base/open_files.h"
+#include "common/base/process_limits.h"
 
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 
@@ -26,6 +27,19 @@ absl::Status ExpectOpenFiles(uint64_t connections) {
   return absl::FailedPreconditionError(absl::StrCat(
       "expected to be allowed ", kOwnFiles + connections, " open files and connections, got ",
       limit.rlim_cur, ": raise the limit (ulimit -n)"));
+}
+
+absl::Status ExpectAddressSpace() {
+  // Of a worker that trains on 2 cores. Each core adds threads.
+  constexpr uint64_t kMiB = uint64_t{1} << 20;
+  const uint64_t expected = (896 + 32 * uint64_t{std::thread::hardware_concurrency()}) * kMiB;
+  rlimit limit;
+  if (getrlimit(RLIMIT_AS, &limit) != 0) return absl::OkStatus();
+  if (limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= expected) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("expected to be allowed ", expected / kMiB,
+                   " MiB of address space, which threads reserve, got ", limit.rlim_cur / kMiB,
+                   " MiB: raise the limit (ulimit -v)"));
 }
 
 absl::Status CheckOpenFiles() {

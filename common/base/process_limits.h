@@ -1,5 +1,5 @@
-#ifndef COMMON_BASE_OPEN_FILES_H_
-#define COMMON_BASE_OPEN_FILES_H_
+#ifndef COMMON_BASE_PROCESS_LIMITS_H_
+#define COMMON_BASE_PROCESS_LIMITS_H_
 
 #include <cstdint>
 
@@ -15,9 +15,13 @@ void RaiseOpenFiles();
 // that a server needs beside them.
 absl::Status ExpectOpenFiles(uint64_t connections);
 
+// FAILED_PRECONDITION, with what to do, unless this process may have the address space that the
+// threads of a server or worker reserve. With less they may wait for ever.
+absl::Status ExpectAddressSpace();
+
 // UNAVAILABLE, with what to do, if this process cannot open any other file or connection now.
 absl::Status CheckOpenFiles();
 
 }  // namespace capstan
 
-#endif  // COMMON_BASE_OPEN_FILES_H_
+#endif  // COMMON_BASE_PROCESS_LIMITS_H_
