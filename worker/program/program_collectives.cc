@@ -107,7 +107,7 @@ absl::StatusOr<bool> ProgramCollectives::Stop(bool flag, absl::Duration limit) {
   return any != 0;
 }
 
-absl::Status ProgramCollectives::CheckMayRun(CollectiveType type) const {
+absl::Status ProgramCollectives::CheckMayRun() const {
   if (!is_bsp_) {
     return absl::FailedPreconditionError(
         "operations of all workers (all_reduce, broadcast, barrier, stop, join) need "
@@ -117,6 +117,10 @@ absl::Status ProgramCollectives::CheckMayRun(CollectiveType type) const {
     return absl::FailedPreconditionError(
         "the worker has finished; do operations of all workers before");
   }
+  return absl::OkStatus();
+}
+
+absl::Status ProgramCollectives::CheckIsWithinStep(CollectiveType type) const {
   if (!is_replaceable_ || type == CollectiveType::kJoin || steps_.IsWithinStep()) {
     return absl::OkStatus();
   }
@@ -127,9 +131,11 @@ absl::Status ProgramCollectives::CheckMayRun(CollectiveType type) const {
 }
 
 absl::StatusOr<Payload> ProgramCollectives::Do(Collective part, absl::Time deadline) {
-  RETURN_IF_ERROR(CheckMayRun(part.type));
+  RETURN_IF_ERROR(CheckMayRun());
   ASSIGN_OR_RETURN(const ProgramSteps::StoreLease store, steps_.LeaseStore());
+  // A worker that leaves begins no step, whatever its program does.
   if (store == nullptr) return steps_.WithoutStore(deadline);
+  RETURN_IF_ERROR(CheckIsWithinStep(part.type));
   ASSIGN_OR_RETURN(const std::shared_ptr<Sent> sent, Send(std::move(part), *store));
   const absl::StatusOr<bool> is_done = store->WaitForCollectives(deadline - clock_.Now());
   if (!is_done.ok()) return steps_.Lose(is_done.status());

@@ -71,8 +71,10 @@ class ProgramCollectives {
     Payload result;
   };
 
-  // OK: the program may do an operation now.
-  absl::Status CheckMayRun(CollectiveType type) const;
+  // OK: the program may do operations.
+  absl::Status CheckMayRun() const;
+  // OK: it may do one of this type now, as Run says of replaceable programs.
+  absl::Status CheckIsWithinStep(CollectiveType type) const;
   absl::StatusOr<Payload> Do(Collective part, absl::Time deadline);
   // Sends the part, unless an earlier call has sent it.
   absl::StatusOr<std::shared_ptr<Sent>> Send(Collective&& part, ParameterStore& store);

@@ -82,13 +82,14 @@ class ProgramCollectivesTest : public testing::Test {
     store_->CancelPushes();
   }
 
-  void MakeCollectives(v1::ConsistencySpec::Mode mode, int64_t steps = 0, bool stays = false) {
+  void MakeCollectives(v1::ConsistencySpec::Mode mode, int64_t steps = 0, bool stays = false,
+                       bool is_replaceable = false) {
     v1::JobSpec job;
     job.set_stay(stays);
     job.mutable_consistency()->set_mode(mode);
     job.mutable_cluster()->set_num_workers(3);
     steps_ = std::make_unique<ProgramSteps>(&clock_, /*parts=*/1, steps);
-    collectives_ = std::make_unique<ProgramCollectives>(&clock_, steps_.get(), job);
+    collectives_ = std::make_unique<ProgramCollectives>(&clock_, steps_.get(), job, is_replaceable);
     BeginStep(5);
   }
   void BeginStep(int64_t step) { steps_->BeginTraining(Step(step), *store_); }
@@ -215,6 +216,17 @@ TEST_F(ProgramCollectivesTest, WhoDidNotEnterLateFailsBeyondTheOthersLastStep) {
   EXPECT_TRUE(absl::IsAborted(status)) << status;
   EXPECT_THAT(std::string(status.message()), HasSubstr("worker 0 has done all its steps"));
   EXPECT_FALSE(steps_->came_after_end());
+}
+
+TEST_F(ProgramCollectivesTest, AReplaceableProgramHearsThatItHasLeftAlsoBetweenTwoSteps) {
+  MakeCollectives(v1::ConsistencySpec::BSP, /*steps=*/9, /*stays=*/false, /*is_replaceable=*/true);
+  std::vector<double> values = {1};
+  EXPECT_TRUE(absl::IsFailedPrecondition(Run(CollectiveType::kSum, values))) << "between two steps";
+  steps_->Leave();
+  ASSERT_TRUE(steps_->EndTraining().ok());
+  steps_->SetOutcome(absl::CancelledError("has left the job"));
+  const absl::Status left = Run(CollectiveType::kSum, values);
+  EXPECT_TRUE(absl::IsCancelled(left)) << left;
 }
 
 TEST_F(ProgramCollectivesTest, AJoinEndsWithTheNumberThatAllGoOnWith) {
