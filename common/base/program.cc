@@ -29,8 +29,8 @@
 #include "common/base/flag_help.h"
 #include "common/base/log_format.h"
 #include "common/base/nearest_name.h"
-#include "common/base/process_limits.h"
 #include "common/base/printable_text.h"
+#include "common/base/process_limits.h"
 #include "common/base/status_macros.h"
 
 namespace capstan {

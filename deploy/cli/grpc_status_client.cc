@@ -9,8 +9,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "common/base/process_limits.h"
 #include "common/base/printable_text.h"
+#include "common/base/process_limits.h"
 #include "common/transport/grpc/grpc_setup.h"
 
 namespace capstan {

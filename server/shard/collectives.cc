@@ -108,10 +108,36 @@ void Collectives::Exchange(WorkerId worker, Collective&& part,
     return;
   }
   Place& place = found->second;
+  if (AnswerAtOnce(worker, place, part, done, released)) return;
+  if (place.is_open) {
+    Answer(place,
+           absl::FailedPreconditionError(absl::StrCat("worker ", worker.value(),
+                                                      " has gone on without the result of ",
+                                                      WhichOf(place.latest))),
+           Payload(), released);
+  }
+  Open(worker, place, std::move(part), std::move(done));
+  const auto known = done_.find(NameOf(place.latest));
+  if (place.latest.type == CollectiveType::kEndOfStep) {
+    Answer(place, absl::OkStatus(), Payload(), released);
+  } else if (known != done_.end() && IsSame(known->second.operation, place.latest)) {
+    // The worker has taken another one's place, and does its step again.
+    Answer(place, absl::OkStatus(), known->second.result, released);
+  } else if (place.is_joined && place.latest.step == all_joined_) {
+    // So it has, if all had joined since.
+    const auto after = absl::c_upper_bound(after_joins_, place.latest.number);
+    if (after != after_joins_.end()) AnswerJoined(place, *after, released);
+  }
+  Advance(released);
+}
+
+bool Collectives::AnswerAtOnce(WorkerId worker, Place& place, const Collective& part,
+                               ParameterEndpoint::ReplyCallback& done, ReleasedReplies* released) {
   const Name name = NameOf(part);
   const Name latest = NameOf(place.latest);
   const auto answer = [&](absl::Status status) {
     released->emplace_back(std::move(done), ErrorReply(std::move(status)));
+    return true;
   };
   const bool is_over = !place.is_new && name < latest;
   if (is_over && part.type == CollectiveType::kEndOfStep && CheckPart(worker, part).ok()) {
@@ -131,25 +157,21 @@ void Collectives::Exchange(WorkerId worker, Collective&& part,
     ExchangeReply reply = ErrorReply(place.status);
     reply.values = place.result;
     released->emplace_back(std::move(done), std::move(reply));
-    return;
+    return true;
   }
   if (absl::Status status = CheckPart(worker, part); !status.ok()) return answer(std::move(status));
   if (place.is_joined && part.type != CollectiveType::kJoin) {
     return answer(absl::InvalidArgumentError(absl::StrCat(
         "expected no ", Describe(part), " of worker ", worker.value(), " before all have joined")));
   }
-  if (place.is_open) {
-    Answer(place,
-           absl::FailedPreconditionError(absl::StrCat("worker ", worker.value(),
-                                                      " has gone on without the result of ",
-                                                      WhichOf(place.latest))),
-           Payload(), released);
-  }
+  return false;
+}
+
+void Collectives::Open(WorkerId worker, Place& place, Collective&& part,
+                       ParameterEndpoint::ReplyCallback done) {
   place.values.resize(part.values.size_bytes());
   part.values.CopyTo(absl::MakeSpan(place.values));
   part.values.Clear();
-  const auto known = done_.find(name);
-  const bool is_known = known != done_.end() && IsSame(known->second.operation, part);
   place.is_new = false;
   place.is_joined = part.type == CollectiveType::kJoin;
   has_joined_ = has_joined_ || place.is_joined;
@@ -157,17 +179,6 @@ void Collectives::Exchange(WorkerId worker, Collective&& part,
   place.done = std::move(done);
   NoteOpenStep(worker, part);
   place.latest = std::move(part);
-  if (place.latest.type == CollectiveType::kEndOfStep) {
-    Answer(place, absl::OkStatus(), Payload(), released);
-  } else if (is_known) {
-    // The worker has taken another one's place, and does its step again.
-    Answer(place, absl::OkStatus(), known->second.result, released);
-  } else if (place.is_joined && place.latest.step == all_joined_) {
-    // So it has, if all had joined since.
-    const auto after = absl::c_upper_bound(after_joins_, place.latest.number);
-    if (after != after_joins_.end()) AnswerJoined(place, *after, released);
-  }
-  Advance(released);
 }
 
 void Collectives::NoteOpenStep(WorkerId worker, const Collective& part) {

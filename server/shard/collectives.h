@@ -89,6 +89,12 @@ class Collectives {
   }
   // Of the answer to the worker of `place`, which waits for something that `other` will never do.
   static absl::StatusCode CodeOfMismatch(const Place& place, const Place& other);
+  // Answers a part that is not taken: it came before, or it is wrong. False: it is to be taken.
+  bool AnswerAtOnce(WorkerId worker, Place& place, const Collective& part,
+                    ParameterEndpoint::ReplyCallback& done, ReleasedReplies* released);
+  // Takes a part, which then waits for the others.
+  void Open(WorkerId worker, Place& place, Collective&& part,
+            ParameterEndpoint::ReplyCallback done);
   void NoteOpenStep(WorkerId worker, const Collective& part);
   static void Answer(Place& place, absl::Status status, Payload result, ReleasedReplies* released);
 

@@ -124,9 +124,9 @@ TEST(LateWorkerTest, OneThatHasABatchAfterTheOthersLastStepLeaves) {
   const auto entered_late = [](const v1::WorkerInfo& worker) { return worker.entered_late(); };
   int late = 0;
   int in_time = 0;
-  for (uint64_t seed = 0; seed < 1600; ++seed) {
+  for (uint64_t seed = 0; seed < 800; ++seed) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
-    const absl::Duration at = absl::Milliseconds(2300 + seed / 2);
+    const absl::Duration at = absl::Milliseconds(2300 + seed);
     const v1::JobView view = LastStatus(WithMoreBatches(seed, at)).view();
     const auto worker = absl::c_find_if(view.workers(), entered_late);
     if (worker == view.workers().end()) continue;

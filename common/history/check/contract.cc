@@ -27,6 +27,12 @@ absl::Status Contract::Check(const std::vector<v1::ContractRecord>& records) {
       "contract: expected a record for all tables from step 0 on, got none");
 }
 
+std::vector<int64_t> Contract::FirstSteps() const {
+  std::vector<int64_t> steps;
+  for (const v1::ContractRecord& record : records_) steps.push_back(record.from_step());
+  return steps;
+}
+
 Contract::Promise Contract::Of(TableId table, Step step) const {
   const v1::ContractRecord* best = nullptr;
   const auto rank = [](const v1::ContractRecord& record) {

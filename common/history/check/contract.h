@@ -31,6 +31,8 @@ class Contract {
   explicit Contract(std::vector<v1::ContractRecord> records) : records_(std::move(records)) {}
 
   Promise Of(TableId table, Step step) const;
+  // The steps from which on a promise holds, of any table, in any order.
+  std::vector<int64_t> FirstSteps() const;
 
  private:
   const std::vector<v1::ContractRecord> records_;

@@ -25,14 +25,19 @@ class VersionBounds {
   uint64_t Most(Step min_step, int64_t answered_ns) const;
 
  private:
-  // The index of `step` in the vectors by step, at most their last one.
-  size_t IndexOf(Step step) const;
+  // Steps that follow one another and are alike: one with pushes, or some without, as workers that
+  // enter leave some out, of the same promise.
+  struct Range {
+    int64_t begin = 0;
+    bool counts = false;              // steps of BSP, unless all their known pushes are empty
+    uint64_t whole_below = 0;         // steps before `begin` that count
+    uint64_t acknowledged_below = 0;  // steps of BSP before it with an acknowledged push
+    int64_t next_whole = 0;           // `begin`, or the next step of BSP
+  };
 
-  // By step: number of BSP steps below it. A step does not count if all its known pushes are empty.
-  std::vector<uint64_t> whole_below_;
-  std::vector<int64_t> next_whole_;  // by step: the step itself or the next BSP step
-  std::vector<uint64_t>
-      acknowledged_below_;  // by step: BSP steps below it with an acknowledged push
+  const Range& RangeOf(Step step) const;
+
+  std::vector<Range> ranges_;  // ascending, from step 0 on
   // Times of the pushes of other steps, ascending.
   std::vector<int64_t> sent_ns_;
   std::map<int64_t, std::vector<int64_t>> acknowledged_ns_;  // by the next BSP step

@@ -75,6 +75,23 @@ TEST_F(VersionBoundsTest, PushesBeyondAnOpenBspStepMayBeKept) {
   EXPECT_EQ(bounds_.Most(Step(6), 100), 10u);
 }
 
+TEST_F(VersionBoundsTest, AWorkerThatEntersMayLeaveStepsOut) {
+  std::vector<RecordedExchange> pushes;
+  for (int64_t step = 1; step < 3; ++step) pushes.push_back(Push(0, step));
+  for (int64_t step = 1'000'000; step < 1'000'003; ++step) pushes.push_back(Push(0, step));
+  const SliceHistory slice = HistoryOf(pushes);
+  const Contract contract({From(0, v1::ContractRecord::ASYNC), From(2, v1::ContractRecord::BSP),
+                           From(1'000'000, v1::ContractRecord::ASYNC),
+                           From(1'000'001, v1::ContractRecord::BSP)});
+  const VersionBounds bounds(slice, contract);
+  constexpr int64_t kEnd = 100'000'000;
+  // The async step 1, all steps from 2 to 999,999, and from 1,000,000 on each one.
+  EXPECT_EQ(bounds.Most(Step(3), 30), 2u);
+  EXPECT_EQ(bounds.Most(Step(1'000'000), 30), 1u + 999'998u);
+  EXPECT_EQ(bounds.Most(Step(1'000'003), kEnd), 1u + 999'998u + 3u);
+  EXPECT_EQ(bounds.Least(Step(1'000'003), kEnd), 5u);
+}
+
 TEST_F(VersionBoundsTest, PushesWithoutAGradientMakeNoVersion) {
   std::vector<RecordedExchange> pushes = pushes_;
   pushes[0].is_empty_push = true;                            // of the async step 0
