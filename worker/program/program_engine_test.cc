@@ -240,8 +240,8 @@ TEST_F(ProgramEngineTest, OnlyAReplaceableProgramWaitsForTheStepBeforeInAllLayer
     EXPECT_TRUE(engine_->Push(0, kForever).ok()) << "of the same step";
     EXPECT_TRUE(engine_->EndStep(0, 1, kForever).ok());
     EXPECT_TRUE(engine_->Wait(0, kForever).ok());
-    const absl::Status early = engine_->Push(0, kShort);
-    EXPECT_EQ(early.ok(), !is_replaceable);
+    const absl::Status early = engine_->Push(0, is_replaceable ? kShort : kForever);
+    EXPECT_EQ(early.ok(), !is_replaceable) << early;
     EXPECT_EQ(absl::IsDeadlineExceeded(early), is_replaceable) << early;
     for (auto& reply : replies) reply();
     EXPECT_EQ(engine_->Push(0, kForever).ok(), is_replaceable) << "the other one has pushed it";
@@ -254,17 +254,20 @@ TEST_F(ProgramEngineTest, OnlyAReplaceableProgramWaitsForTheStepBeforeInAllLayer
 TEST_F(ProgramEngineTest, OnlyAReplaceableProgramWaitsForTheStepBeforeInSparseTablesToo) {
   tables_[1].clear_shape();
   tables_[1].mutable_sparse()->set_dim(2);
-  const auto push_rows = [this] { return engine_->rows().Push(TableId(1), {}, {}, {}, kShort); };
+  const auto push_rows = [this](absl::Duration limit) {
+    return engine_->rows().Push(TableId(1), {}, {}, {}, limit);
+  };
   for (const bool is_replaceable : {false, true}) {
     for (const bool are_rows_late : {false, true}) {
       SCOPED_TRACE(testing::Message() << is_replaceable << are_rows_late);
       is_replaceable_ = is_replaceable;
       Start(/*steps=*/2);
       clock_.Hold();
-      ASSERT_TRUE((are_rows_late ? push_rows() : engine_->Push(0, kForever)).ok());
+      ASSERT_TRUE((are_rows_late ? push_rows(kForever) : engine_->Push(0, kForever)).ok());
       std::vector<absl::AnyInvocable<void()>> replies = clock_.TakeHeld(1);
       EXPECT_TRUE(engine_->EndStep(0, 1, kForever).ok());
-      const absl::Status early = are_rows_late ? engine_->Push(0, kShort) : push_rows();
+      const absl::Duration limit = is_replaceable ? kShort : kForever;
+      const absl::Status early = are_rows_late ? engine_->Push(0, limit) : push_rows(limit);
       EXPECT_EQ(early.ok(), !is_replaceable) << early;
       EXPECT_EQ(absl::IsDeadlineExceeded(early), is_replaceable) << early;
       for (auto& reply : replies) reply();
