@@ -87,7 +87,7 @@ class Collectives {
     return place.latest.type == CollectiveType::kJoin && !place.is_open &&
            place.latest.step == all_joined_;
   }
-  // Of the answer to the worker of `place`, which waits for something that `other` will never do.
+  // The code of the error for the worker of `place`: it waits for `other`, which will not come.
   static absl::StatusCode CodeOfMismatch(const Place& place, const Place& other);
   // Answers a part that is not taken: it came before, or it is wrong. False: it is to be taken.
   bool AnswerAtOnce(WorkerId worker, Place& place, const Collective& part,

@@ -293,8 +293,7 @@ void SimulatedCluster::StartWorker(uint32_t index) {
     const absl::Status status = Worker(std::move(options)).Run();
     if (program != nullptr) program->SetOutcome(status);
     VLOG(1) << "worker process " << index << ": " << status;
-    // Of two newcomers one has taken the first place, and the other has not waited long enough for
-    // the second one.
+    // Two newcomers came for two places, of which one became free too late for the second of them.
     const bool has_waited = scenario_.replaces_all && absl::IsResourceExhausted(status);
     const bool has_left = scenario_.restarts_leavers && absl::IsCancelled(status);
     if ((has_waited || has_left) && !result_.outcome.has_value()) {
