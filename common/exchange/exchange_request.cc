@@ -33,10 +33,17 @@ void VisitPayloads(Request& request, Use use) {
     use(collective->values);
   } else if (auto* const probe = std::get_if<Probe>(purpose)) {
     use(probe->bytes);
+  } else if (auto* const record = std::get_if<ReplicaRecord>(purpose)) {
+    use(record->bytes);
   }
 }
 
 }  // namespace
+
+SenderRole SenderRoleOf(const ExchangeRequest& request) {
+  return std::holds_alternative<ReplicaRecord>(request.purpose) ? SenderRole::kServer
+                                                                : SenderRole::kWorker;
+}
 
 bool IsStep(const ExchangeRequest& request) {
   return std::holds_alternative<DenseStep>(request.purpose) ||
@@ -47,7 +54,8 @@ bool LeavesParameters(const ExchangeRequest& request) {
   return std::holds_alternative<WorkerState>(request.purpose) ||
          std::holds_alternative<TableState>(request.purpose) ||
          std::holds_alternative<Collective>(request.purpose) ||
-         std::holds_alternative<OptimizerState>(request.purpose) || PullsState(request);
+         std::holds_alternative<OptimizerState>(request.purpose) ||
+         std::holds_alternative<ReplicaRecord>(request.purpose) || PullsState(request);
 }
 
 bool PullsState(const ExchangeRequest& request) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <string>
 #include <variant>
 
 #include "absl/functional/function_ref.h"
@@ -117,6 +118,19 @@ struct OptimizerStatePull {
   uint32_t array = 0;
 };
 
+// From the primary of a shard to the server with its other copy: a change of the shard. The
+// sender's `worker` is the id of the primary's server. The reply's `version` is the sequence up to
+// which the copy has all records.
+struct ReplicaRecord {
+  ShardId shard;
+  uint64_t copy = 0;      // v1::ShardCopy::number
+  uint64_t sequence = 0;  // from 1 on, without gaps
+  Incarnation backup;     // the life of the server that has the copy
+  std::string change;     // a serialized v1::ReplicaChange, at most kMaxChangeBytes
+  Payload bytes;          // its floats and keys, at most kMaxSliceBytes
+};
+inline constexpr size_t kMaxChangeBytes = size_t{1} << 20;
+
 // The reply's values are to be these bytes. A server answers it before it has shards, too.
 struct Probe {
   Payload bytes;
@@ -127,13 +141,18 @@ struct ExchangeRequest {
   Epoch epoch;  // version of the routing table by which the client chose the server
   SliceKey slice;
   std::variant<DenseStep, RowStep, WorkerState, WorkerStatePull, TableState, InitialValues,
-               OptimizerState, OptimizerStatePull, Collective, Probe>
+               OptimizerState, OptimizerStatePull, Collective, Probe, ReplicaRecord>
       purpose = {};
   // The endpoint may put the pulled values here, if their size fits, instead of allocating memory.
   // It never reads this memory, and no longer writes it once the exchange is answered. Empty: it
   // allocates memory.
   absl::Span<float> destination = {};
 };
+
+// Who sends a request: a server sends records, a worker all other purposes. Each kind has a method
+// of its own, and needs a right of its own.
+enum class SenderRole { kWorker, kServer };
+SenderRole SenderRoleOf(const ExchangeRequest& request);
 
 // Whether the purpose is a step, of a dense or of a sparse table.
 bool IsStep(const ExchangeRequest& request);
@@ -143,8 +162,8 @@ const StepPull* PullOf(const ExchangeRequest& request);
 // The gradient of its push. Null: there is none.
 const Gradient* GradientOf(const ExchangeRequest& request);
 
-// Whether the exchange leaves parameters alone: it is about the worker's own state or the
-// optimizer's, or a collective operation.
+// Whether the exchange leaves the parameters of workers alone: it is about the worker's own state
+// or the optimizer's, a collective operation, or a copy of a shard.
 bool LeavesParameters(const ExchangeRequest& request);
 // Whether it asks for such state.
 bool PullsState(const ExchangeRequest& request);

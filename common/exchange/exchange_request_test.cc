@@ -43,7 +43,7 @@ TEST(ExchangeRequestTest, HalvesArePartsOfAStepAlone) {
        {RequestFor(DenseStep()), RequestFor(RowStep()), RequestFor(WorkerState()),
         RequestFor(WorkerStatePull()), RequestFor(TableState()), RequestFor(InitialValues()),
         RequestFor(OptimizerState()), RequestFor(OptimizerStatePull()), RequestFor(Collective()),
-        RequestFor(Probe())}) {
+        RequestFor(Probe()), RequestFor(ReplicaRecord())}) {
     EXPECT_EQ(IsStep(other), other.purpose.index() < 2);
     EXPECT_EQ(PushOf(other), nullptr);
     EXPECT_EQ(PullOf(other), nullptr);
@@ -63,6 +63,7 @@ TEST(ExchangeRequestTest, ItsPayloadsAreEverythingThatItBrings) {
       RequestFor(OptimizerState{1, 2, Bytes(7)}),
       RequestFor(PartWith(Bytes(7))),
       RequestFor(Probe{Bytes(7)}),
+      RequestFor(ReplicaRecord{ShardId(1), 2, 3, Incarnation(4), "change", Bytes(7)}),
   };
   for (ExchangeRequest request : requests) {
     EXPECT_EQ(PayloadBytes(request), 7u) << request.purpose.index();
@@ -75,14 +76,26 @@ TEST(ExchangeRequestTest, ItsPayloadsAreEverythingThatItBrings) {
   EXPECT_EQ(PayloadBytes(RequestFor(Collective())), 0u);
 }
 
-TEST(ExchangeRequestTest, StateAndCollectiveOperationsLeaveParametersAlone) {
+TEST(ExchangeRequestTest, RecordsAloneComeFromServers) {
+  EXPECT_EQ(SenderRoleOf(RequestFor(ReplicaRecord())), SenderRole::kServer);
+  for (const ExchangeRequest& other :
+       {RequestFor(DenseStep()), RequestFor(RowStep()), RequestFor(WorkerState()),
+        RequestFor(WorkerStatePull()), RequestFor(TableState()), RequestFor(InitialValues()),
+        RequestFor(OptimizerState()), RequestFor(OptimizerStatePull()), RequestFor(Collective()),
+        RequestFor(Probe())}) {
+    EXPECT_EQ(SenderRoleOf(other), SenderRole::kWorker) << other.purpose.index();
+  }
+}
+
+TEST(ExchangeRequestTest, StateCollectiveOperationsAndRecordsLeaveParametersAlone) {
   for (const ExchangeRequest& pull :
        {RequestFor(WorkerStatePull()), RequestFor(OptimizerStatePull())}) {
     EXPECT_TRUE(LeavesParameters(pull));
     EXPECT_TRUE(PullsState(pull));
   }
-  for (const ExchangeRequest& push : {RequestFor(WorkerState()), RequestFor(TableState()),
-                                      RequestFor(OptimizerState()), RequestFor(Collective())}) {
+  for (const ExchangeRequest& push :
+       {RequestFor(WorkerState()), RequestFor(TableState()), RequestFor(OptimizerState()),
+        RequestFor(Collective()), RequestFor(ReplicaRecord())}) {
     EXPECT_TRUE(LeavesParameters(push));
     EXPECT_FALSE(PullsState(push));
   }
@@ -128,6 +141,10 @@ TEST(ExchangeRequestTest, APullAloneHasNothingOfThePush) {
   const ExchangeRequest of_table = PullAlone(RequestFor(TableState{1, Bytes(7)}));
   EXPECT_EQ(PullOf(of_table), nullptr);
   EXPECT_EQ(PayloadBytes(of_table), 0u);
+  const ExchangeRequest of_record =
+      PullAlone(RequestFor(ReplicaRecord{ShardId(1), 2, 3, Incarnation(4), "change", Bytes(7)}));
+  EXPECT_EQ(SenderRoleOf(of_record), SenderRole::kWorker) << "nothing of it remains";
+  EXPECT_EQ(PayloadBytes(of_record), 0u);
   const ExchangeRequest optimizer = PullAlone(RequestFor(OptimizerStatePull{2}));
   EXPECT_EQ(std::get<OptimizerStatePull>(optimizer.purpose).array, 2u);
 }

@@ -21,8 +21,8 @@ namespace capstan {
 // Records each request and its reply, for the checker of the consistency contract. It stands
 // between a worker and its ParameterClient, which sends a request again after a failure: an
 // exchange is recorded once. A reply may bring a difference to the values that the worker has. Then
-// the values after it are recorded, unless its codec left something out. Exchanges of own state are
-// not recorded. Thread-safe.
+// the values after it are recorded, unless its codec left something out. Exchanges that
+// leave parameters alone are not recorded. Thread-safe.
 class RecordingEndpoint : public ParameterEndpoint {
  public:
   // The history of one worker.

@@ -94,15 +94,19 @@ TEST_F(RecordingEndpointTest, ExchangesOfTwoServersHaveIdsOfTheirOwn) {
   EXPECT_NE(records[0].began().id(), records[1].began().id());
 }
 
-TEST_F(RecordingEndpointTest, AWorkersOwnStateIsNoPartOfAHistory) {
+TEST_F(RecordingEndpointTest, AWorkersOwnStateAndRecordsOfServersAreNoPartOfAHistory) {
   RecordingEndpoint endpoint(&recording_, std::make_unique<PatientEndpoint>(&open_));
-  ExchangeRequest request;
-  request.purpose = WorkerState{1, Payload()};
-  bool is_answered = false;
-  endpoint.Exchange(
-      std::move(request), [] {}, [&is_answered](const ExchangeReply&) { is_answered = true; });
-  open_.at(0)(ExchangeReply());
-  EXPECT_TRUE(is_answered);
+  const decltype(ExchangeRequest::purpose) purposes[] = {WorkerState{1, Payload()},
+                                                         ReplicaRecord()};
+  int answered = 0;
+  for (const auto& purpose : purposes) {
+    ExchangeRequest request;
+    request.purpose = purpose;
+    endpoint.Exchange(
+        std::move(request), [] {}, [&answered](const ExchangeReply&) { ++answered; });
+  }
+  for (auto& done : open_) done(ExchangeReply());
+  EXPECT_EQ(answered, 2);
   EXPECT_TRUE(log_.TakeRecords().empty());
 }
 

@@ -41,6 +41,14 @@ uint64_t JobFingerprint(const v1::JobSpec& job) {
   return XXH3_64bits(bytes.data(), bytes.size());
 }
 
+v1::TransportSpec TransportOf(const v1::JobSpec& job) {
+  v1::TransportSpec transport = job.transport();
+  if (job.cluster().replicas() > 1 && transport.type() == v1::TransportSpec::AUTO) {
+    transport.set_type(v1::TransportSpec::GRPC);
+  }
+  return transport;
+}
+
 uint64_t SliceBytes(const v1::SchedulerSpec& scheduler) {
   constexpr uint64_t kTunedSliceBytes = 256 << 10;
   if (scheduler.policy() == v1::SchedulerSpec::TENSOR_FIFO) return kMaxSliceBytes;
@@ -53,6 +61,11 @@ int64_t EndStep(const v1::JobSpec& job, int64_t steps, int64_t first_step) {
   if (!job.stay() || steps <= 0) return steps;
   const int64_t begin = first_step - first_step % steps;  // of the round
   return begin > kMost - steps ? kMost : begin + steps;
+}
+
+uint32_t ReplicaConnections(const v1::JobSpec& job) {
+  if (job.cluster().replicas() < 2) return 0;
+  return (job.cluster().num_servers() - 1) * job.transport().grpc_connections();
 }
 
 std::vector<uint32_t> HiddenWidths(const v1::ModelSpec& model) {

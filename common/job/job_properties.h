@@ -22,6 +22,9 @@ bool LearnsFromStream(const v1::ModelSpec& model);
 // to its default changes the fingerprint.
 uint64_t JobFingerprint(const v1::JobSpec& job);
 
+// The job's transport. With two replicas, AUTO is GRPC (job.proto says why).
+v1::TransportSpec TransportOf(const v1::JobSpec& job);
+
 // The size of a job's slices, the same in every process. Tuning chooses the number of slices of a
 // transfer, so slices are small in a tuned job, unless the job has a size of its own.
 uint64_t SliceBytes(const v1::SchedulerSpec& scheduler);
@@ -29,6 +32,9 @@ uint64_t SliceBytes(const v1::SchedulerSpec& scheduler);
 // The step at which a worker ends that begins at `first_step`: `steps`, the job's length. In a job
 // that stays, the next multiple of it.
 int64_t EndStep(const v1::JobSpec& job, int64_t steps, int64_t first_step);
+
+// The most connections for records from other servers to one server. It has as many to them.
+uint32_t ReplicaConnections(const v1::JobSpec& job);
 
 // The width of each hidden layer, from the input on, also if the job leaves it to the default.
 std::vector<uint32_t> HiddenWidths(const v1::ModelSpec& model);

@@ -87,6 +87,16 @@ TEST(CodecTextTest, SaysBothWaysAndTheTablesWithTheirOwn) {
   EXPECT_EQ(CodecText(codec), "push topk:0.01, pull float32 (fc3.bias int8), tables from 1000 on");
 }
 
+TEST(TransportOfTest, AutoIsGrpcWithTwoReplicas) {
+  v1::JobSpec job;
+  job.mutable_transport()->set_type(v1::TransportSpec::AUTO);
+  job.mutable_transport()->set_grpc_connections(2);
+  EXPECT_EQ(TransportOf(job).type(), v1::TransportSpec::AUTO);
+  job.mutable_cluster()->set_replicas(2);
+  EXPECT_EQ(TransportOf(job).type(), v1::TransportSpec::GRPC);
+  EXPECT_EQ(TransportOf(job).grpc_connections(), 2u);
+}
+
 TEST(HasCodecTest, AnyCodecThatIsNotFloat32Counts) {
   v1::CodecSpec codec;
   v1::TableCodec& own = *codec.add_table_codec();
@@ -102,6 +112,16 @@ TEST(HasCodecTest, AnyCodecThatIsNotFloat32Counts) {
   own.set_codec("float32");
   codec.set_push("topk:5");
   EXPECT_TRUE(HasPushCodec(codec));
+}
+
+TEST(ReplicaConnectionsTest, AServerHasConnectionsToAllOthersIfShardsHaveCopies) {
+  v1::JobSpec job;
+  job.mutable_cluster()->set_num_servers(5);
+  job.mutable_transport()->set_grpc_connections(4);
+  job.mutable_cluster()->set_replicas(1);
+  EXPECT_EQ(ReplicaConnections(job), 0u);
+  job.mutable_cluster()->set_replicas(2);
+  EXPECT_EQ(ReplicaConnections(job), 16u);
 }
 
 TEST(HasTopkTest, PushesPullsAndTablesCount) {

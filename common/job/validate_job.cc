@@ -47,6 +47,18 @@ void CheckCluster(const v1::ClusterSpec& cluster, JobChecker* checker) {
                   absl::StrCat("num_servers (", cluster.num_servers(), ") to 65536"));
 }
 
+void CheckReplicas(const v1::JobSpec& job, JobChecker* checker) {
+  const uint32_t replicas = job.cluster().replicas();
+  checker->Expect(IsIn(replicas, 1u, 2u), "replicas", "1 or 2");
+  if (replicas == 1) return;
+  checker->Expect(job.cluster().num_servers() >= 2, "num_servers",
+                  "2 or more, as replicas is 2: a shard's copy is on another server (or take "
+                  "--replicas=1)");
+  checker->Expect(job.transport().type() != v1::TransportSpec::UCX, "transport",
+                  "grpc or auto, as replicas is 2: over UCX 1.13 a broken connection may still "
+                  "write into memory whose exchange was answered as lost");
+}
+
 void CheckModel(const v1::ModelSpec& model, JobChecker* checker) {
   checker->Expect(
       model.type() != v1::ModelSpec::TYPE_UNSPECIFIED, "model",
@@ -290,6 +302,7 @@ absl::Status ValidateJob(const v1::JobSpec& job) {
   JobChecker checker(job);
   checker.Expect(IsName(job.name()), "job_name", "1 to 100 letters, digits, - and _");
   CheckCluster(job.cluster(), &checker);
+  CheckReplicas(job, &checker);
   CheckModel(job.model(), &checker);
   CheckData(job.data(), &checker);
   CheckTraining(job.training(), &checker);

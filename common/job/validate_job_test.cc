@@ -45,6 +45,23 @@ TEST(ValidateJobTest, AProgramHasNoHiddenLayers) {
             "(model.hidden in a job file)");
 }
 
+TEST(ValidateJobTest, TwoReplicasNeedTwoServers) {
+  EXPECT_EQ(Verdict({"--replicas=2", "--num_servers=2"}), "");
+  EXPECT_EQ(Verdict({"--replicas=1", "--num_servers=1"}), "");
+  EXPECT_EQ(Verdict({"--replicas=2", "--num_servers=1"}),
+            "--num_servers: expected 2 or more, as replicas is 2: a shard's copy is on another "
+            "server (or take --replicas=1), got 1 (cluster.num_servers in a job file)");
+}
+
+TEST(ValidateJobTest, TwoReplicasDoNotTravelOverUcx) {
+  EXPECT_EQ(Verdict({"--replicas=2", "--transport=auto"}), "");
+  EXPECT_EQ(Verdict({"--replicas=1", "--transport=ucx"}), "");
+  EXPECT_EQ(Verdict({"--replicas=2", "--transport=ucx"}),
+            "--transport: expected grpc or auto, as replicas is 2: over UCX 1.13 a broken "
+            "connection may still write into memory whose exchange was answered as lost, got ucx "
+            "(transport.type in a job file)");
+}
+
 TEST(ValidateJobTest, FlagsAtTheEndOfTheirRangeAreValid) {
   for (const char* flag : {"--num_workers=4096",
                            "--shard_count=2",
@@ -82,6 +99,8 @@ TEST(ValidateJobTest, FlagsOutOfTheirRangeAreRefusedByName) {
       {"num_workers", "0"},
       {"num_workers", "4097"},
       {"num_servers", "0"},
+      {"replicas", "0"},
+      {"replicas", "3"},
       {"shard_count", "1"},
       {"shard_count", "65537"},
       {"hidden", "8,0"},

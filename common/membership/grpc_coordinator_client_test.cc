@@ -116,7 +116,7 @@ TEST_F(GrpcCoordinatorClientTest, ACoordinatorOfAnotherVersionIsRefused) {
   service_.version = "9.9.9";
   EXPECT_EQ(get_job(), absl::FailedPreconditionError(absl::StrCat(
                            "coordinator 127.0.0.1:", port_, ": expected version ", kVersion,
-                           " with messages of version 2, as this program has it, got 9.9.9 with 2; "
+                           " with messages of version 3, as this program has it, got 9.9.9 with 3; "
                            "use programs of one version on all machines")));
   service_.version = kVersion;
   service_.wire_version = 0;  // as of programs that do not tell it

@@ -47,6 +47,12 @@ constexpr Metric kMetrics[] = {
     {"capstan_place_held_seconds", kGauge, "", kOfCoordinator,
      "For how long the latest held place had no worker."},
     {"capstan_servers_lost_total", kCounter, "", kOfCoordinator, "Servers declared dead."},
+    {"capstan_copies_whole", kGauge, "", kOfCoordinator,
+     "Whole second copies of shards; 0 without --replicas=2."},
+    {"capstan_records_unanswered", kGauge, "", kOfCoordinator,
+     "Records that a copy has not answered yet."},
+    {"capstan_held_replies", kGauge, "", kOfCoordinator, "Replies that wait for a copy."},
+    {"capstan_record_bytes_total", kCounter, "", kOfCoordinator, "Bytes of records sent."},
     {"capstan_staleness_bound_steps", kGauge, "", kOfCoordinator,
      "Steps by which workers may differ: 0 under BSP, +Inf under async."},
     {"capstan_worker_steps_total", kCounter, "worker", kOfCoordinator,
@@ -106,8 +112,8 @@ constexpr Metric kMetrics[] = {
      "Time of exchanges that waited for a shard's lock."},
     {"capstan_server_memory_bytes", kGauge, "use", kOfServer,
      "Memory for parameters, optimizer (its state), accumulators (gradients of open steps), "
-     "replies (held until workers take them), copies (of what workers have, and encoded values). "
-     "With buffers kept for reuse; without checkpoints."},
+     "replies (held until workers take them), copies (of what workers have, encoded values, rows "
+     "changed since a cut). With buffers kept for reuse; without the rest of checkpoints."},
     {"capstan_server_reply_limit_bytes", kGauge, "", kOfServer,
      "Bound of the memory for replies: the workers' connections x transport.max_inflight_bytes."},
     {"capstan_server_rows", kGauge, "", kOfServer, "Rows of sparse tables."},

@@ -2,6 +2,7 @@
 #define COMMON_ROUTING_PLACEMENT_H_
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -43,6 +44,13 @@ class ShardMap {
 // The server of each shard. The largest shard is placed first, on the server with the fewest bytes.
 // Empty shards go to the servers in turn. `num_servers` is positive.
 std::vector<ServerId> PlaceShards(absl::Span<const uint64_t> shard_bytes, int num_servers);
+
+// The server of each shard's second copy: on another host than the shard, or on another server if
+// all are on one host. Balanced by the bytes of shards and copies together, and so that the copies
+// of one server's shards are spread over the others. There are 2 servers or more, each with a host.
+std::vector<ServerId> PlaceCopies(absl::Span<const uint64_t> shard_bytes,
+                                  absl::Span<const ServerId> server_of_shard,
+                                  absl::Span<const std::string> host_of_server);
 
 }  // namespace capstan
 

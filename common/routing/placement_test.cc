@@ -125,5 +125,63 @@ TEST(PlaceShardsTest, LeavesServersWithoutShardsWhenThereAreMoreServers) {
   EXPECT_THAT(PlaceShards({7}, /*num_servers=*/3), ElementsAre(ServerId(0)));
 }
 
+// The bytes that each server has: of its shards, and of the copies in its care.
+std::vector<uint64_t> BytesWithCopies(absl::Span<const uint64_t> shard_bytes,
+                                      const std::vector<ServerId>& shards,
+                                      const std::vector<ServerId>& copies, size_t num_servers) {
+  std::vector<uint64_t> bytes(num_servers);
+  for (size_t shard = 0; shard < shard_bytes.size(); ++shard) {
+    bytes.at(shards[shard].value()) += shard_bytes[shard];
+    bytes.at(copies[shard].value()) += shard_bytes[shard];
+  }
+  return bytes;
+}
+
+TEST(PlaceCopiesTest, OfTwoServersEachHasTheOthersCopies) {
+  EXPECT_THAT(PlaceCopies({1, 5, 0}, {ServerId(0), ServerId(1), ServerId(0)}, {"a", "a"}),
+              ElementsAre(ServerId(1), ServerId(0), ServerId(1)));
+}
+
+TEST(PlaceCopiesTest, TheyAreOnOtherServersBalancedByBytes) {
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    const std::vector<uint64_t> shard_bytes = RandomSizes(/*count=*/64, /*bound=*/1000, seed);
+    const std::vector<ServerId> shards = PlaceShards(shard_bytes, /*num_servers=*/5);
+    const std::vector<ServerId> copies =
+        PlaceCopies(shard_bytes, shards, std::vector<std::string>(5, "host"));
+    ASSERT_EQ(copies.size(), 64u);
+    for (size_t shard = 0; shard < 64; ++shard) {
+      EXPECT_NE(copies[shard], shards[shard]) << "seed " << seed;
+      EXPECT_LT(copies[shard].value(), 5u) << "seed " << seed;
+    }
+    EXPECT_LE(Spread(BytesWithCopies(shard_bytes, shards, copies, 5)),
+              2 * *std::max_element(shard_bytes.begin(), shard_bytes.end()))
+        << "seed " << seed;
+  }
+}
+
+TEST(PlaceCopiesTest, TheyAreOnOtherHostsIfThereAreSeveral) {
+  const std::vector<uint64_t> shard_bytes = RandomSizes(/*count=*/64, /*bound=*/1000, /*seed=*/3);
+  const std::vector<ServerId> shards = PlaceShards(shard_bytes, /*num_servers=*/4);
+  const std::vector<std::string> hosts = {"a", "b", "a", "b"};
+  const std::vector<ServerId> copies = PlaceCopies(shard_bytes, shards, hosts);
+  for (size_t shard = 0; shard < 64; ++shard) {
+    EXPECT_NE(hosts[copies[shard].value()], hosts[shards[shard].value()]);
+  }
+}
+
+TEST(PlaceCopiesTest, EachServersCopiesAreSpreadOverTheOthers) {
+  for (const uint64_t size : {0u, 100u}) {
+    const std::vector<uint64_t> shard_bytes(60, size);
+    const std::vector<ServerId> shards = PlaceShards(shard_bytes, /*num_servers=*/4);
+    const std::vector<ServerId> copies = PlaceCopies(shard_bytes, shards, {"a", "b", "c", "d"});
+    std::map<std::pair<uint32_t, uint32_t>, int> pairs;
+    for (size_t shard = 0; shard < 60; ++shard) {
+      ++pairs[{shards[shard].value(), copies[shard].value()}];
+    }
+    EXPECT_EQ(pairs.size(), 12u) << size;
+    for (const auto& [pair, count] : pairs) EXPECT_NEAR(count, 5, 1) << size;
+  }
+}
+
 }  // namespace
 }  // namespace capstan

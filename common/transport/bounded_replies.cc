@@ -2,17 +2,38 @@
 
 #include <utility>
 
+#include "absl/status/status.h"
 #include "common/scheduler/transfer_queue.h"
 #include "common/trace/exchange_trace.h"
 
 namespace capstan {
+namespace {
+
+// INVALID_ARGUMENT: no peer of this role sends such a request.
+absl::Status CheckRole(const ExchangeRequest& request, SenderRole role) {
+  if (SenderRoleOf(request) == role) return absl::OkStatus();
+  switch (role) {
+    case SenderRole::kWorker:
+      return absl::InvalidArgumentError(
+          "expected a request of a worker, got a record of a shard: servers alone send records, by "
+          "ReplicaService");
+    case SenderRole::kServer:
+      return absl::InvalidArgumentError(
+          "expected a record of a shard, got a request of a worker: workers send theirs by "
+          "ParameterService");
+  }
+  return absl::InternalError("a sender without a role");
+}
+
+}  // namespace
 
 BoundedReplies::BoundedReplies(ParameterEndpoint* endpoint, uint64_t max_bytes, ReplyOrder order,
-                               Sender* sender)
+                               Sender* sender, SenderRole role)
     : endpoint_(endpoint),
       max_bytes_(max_bytes),
       order_(std::move(order)),
       sender_(*sender),
+      role_(role),
       scheduler_(order_.credit_bytes, order_.make_queue()),
       waiting_(order_.make_queue()) {}
 
@@ -22,9 +43,11 @@ BoundedReplies::~BoundedReplies() {
 }
 
 void BoundedReplies::Exchange(RequestFrame&& frame, ParameterEndpoint::DeliveredCallback taken) {
-  if (!frame.request.ok()) {
+  absl::Status status = frame.request.status();
+  if (status.ok()) status = CheckRole(*frame.request, role_);
+  if (!status.ok()) {
     taken();
-    return SendError(frame.request_id, ErrorReply(frame.request.status()));
+    return SendError(frame.request_id, ErrorReply(std::move(status)));
   }
   std::unique_ptr<Pull> pull(
       new Pull{frame.request_id, PullAlone(*frame.request), sender_.shared_from_this()});

@@ -38,8 +38,10 @@ class BoundedReplies {
   // Added to the sizes of a reply's values and error message.
   static constexpr uint64_t kOverheadBytes = 256;
 
-  // `endpoint` outlives every Exchange and every call of Released.
-  BoundedReplies(ParameterEndpoint* endpoint, uint64_t max_bytes, ReplyOrder order, Sender* sender);
+  // `endpoint` outlives every Exchange and every call of Released. It gets no request of another
+  // role than the peer's, `role`: that is answered INVALID_ARGUMENT.
+  BoundedReplies(ParameterEndpoint* endpoint, uint64_t max_bytes, ReplyOrder order, Sender* sender,
+                 SenderRole role = SenderRole::kWorker);
   ~BoundedReplies();
   BoundedReplies(const BoundedReplies&) = delete;
   BoundedReplies& operator=(const BoundedReplies&) = delete;
@@ -92,6 +94,7 @@ class BoundedReplies {
   const uint64_t max_bytes_;
   const ReplyOrder order_;
   Sender& sender_;
+  const SenderRole role_;
   Scheduler scheduler_;  // starts the sending of values, within the credit
   std::atomic<bool> may_take_requests_ = true;
 

@@ -27,6 +27,7 @@ constexpr CallRight kCallRights[] = {
     {"ReadRows", Right::kRead, "capstan get"},
     {"Exchange", Right::kTakePart, ""},
     {"OpenUcx", Right::kTakePart, ""},
+    {"Replicate", Right::kOperate, ""},  // of other servers
     // The live page, --http_listen.
     {"GET /", std::nullopt, ""},
     {"GET /live.css", std::nullopt, ""},

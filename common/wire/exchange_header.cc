@@ -3,6 +3,7 @@
 #include <utility>
 #include <variant>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/ids.h"
 #include "common/base/printable_text.h"
@@ -13,6 +14,9 @@
 
 namespace capstan {
 namespace {
+
+// As shard_count of proto/job.proto.
+constexpr uint32_t kMostShards = 65536;
 
 constexpr bool IsNumberedAs(CodecType type, v1::Codec codec) {
   return static_cast<int>(type) == static_cast<int>(codec);
@@ -38,10 +42,13 @@ CodecType CodecTypeOf(v1::Codec codec) {
 
 template <typename Header>
 absl::Status Parse(absl::Span<const uint8_t> bytes, Header* header) {
-  if (header->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("malformed header: expected a ",
-                                                 Header::descriptor()->full_name(), ", got ",
-                                                 bytes.size(), " bytes that are no such message"));
+  if (bytes.size() <= kMaxHeaderBytes &&
+      header->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "malformed header: expected a ", Header::descriptor()->full_name(), " of at most ",
+      kMaxHeaderBytes, " bytes, got ", bytes.size(), " bytes that are no such message"));
 }
 
 // The halves of a dense or a sparse step.
@@ -113,12 +120,50 @@ void FillPurpose(const ExchangeRequest& request, v1::ExchangeRequestHeader* head
     message.set_dtype(static_cast<v1::Collective::Dtype>(collective->dtype));
     message.set_root(collective->root.value());
     message.mutable_shape()->Add(collective->shape.begin(), collective->shape.end());
+  } else if (const auto* record = std::get_if<ReplicaRecord>(&purpose)) {
+    v1::ReplicaRecord& message = *header->mutable_replica_record();
+    message.set_shard(record->shard.value());
+    message.set_copy(record->copy);
+    message.set_sequence(record->sequence);
+    message.set_backup(record->backup.value());
+    message.set_change(record->change);
   } else {
     header->mutable_probe();
   }
 }
 
-// INVALID_ARGUMENT: this program knows no such purpose, or a shape has too many dimensions.
+// INVALID_ARGUMENT: a shape has too many dimensions.
+absl::StatusOr<Collective> ReadCollective(const v1::Collective& message) {
+  RETURN_IF_ERROR(CheckDimensions(static_cast<size_t>(message.shape_size())));
+  // A number that stands for nothing is kept. The server refuses it.
+  return Collective{Step(message.step()),
+                    message.number(),
+                    static_cast<CollectiveType>(message.type()),
+                    static_cast<CollectiveDtype>(message.dtype()),
+                    {message.shape().begin(), message.shape().end()},
+                    WorkerId(message.root())};
+}
+
+// INVALID_ARGUMENT: a number is out of its range, or the change is too long.
+absl::StatusOr<ReplicaRecord> ReadRecord(const v1::ReplicaRecord& message) {
+  if (message.shard() >= kMostShards) {
+    return absl::InvalidArgumentError(absl::StrCat("expected a record of a shard below ",
+                                                   kMostShards, ", got shard ", message.shard()));
+  }
+  if (message.sequence() == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("expected records of shard ", message.shard(), " from 1 on, got record 0"));
+  }
+  if (message.change().size() > kMaxChangeBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("expected a record with a change of at most ",
+                                                   kMaxChangeBytes, " bytes, got ",
+                                                   message.change().size()));
+  }
+  return ReplicaRecord{ShardId(message.shard()),      message.copy(),   message.sequence(),
+                       Incarnation(message.backup()), message.change(), Payload()};
+}
+
+// INVALID_ARGUMENT: this program knows no such purpose, or a number in it cannot be.
 absl::Status ReadPurpose(const v1::ExchangeRequestHeader& header, ExchangeRequest* request) {
   auto& purpose = request->purpose;
   switch (header.purpose_case()) {
@@ -157,15 +202,11 @@ absl::Status ReadPurpose(const v1::ExchangeRequestHeader& header, ExchangeReques
       purpose = OptimizerStatePull{header.optimizer_state_pull().array()};
       return absl::OkStatus();
     case v1::ExchangeRequestHeader::kCollective: {
-      const v1::Collective& message = header.collective();
-      RETURN_IF_ERROR(CheckDimensions(static_cast<size_t>(message.shape_size())));
-      // A number that stands for nothing is kept. The server refuses it.
-      purpose = Collective{Step(message.step()),
-                           message.number(),
-                           static_cast<CollectiveType>(message.type()),
-                           static_cast<CollectiveDtype>(message.dtype()),
-                           {message.shape().begin(), message.shape().end()},
-                           WorkerId(message.root())};
+      ASSIGN_OR_RETURN(purpose, ReadCollective(header.collective()));
+      return absl::OkStatus();
+    }
+    case v1::ExchangeRequestHeader::kReplicaRecord: {
+      ASSIGN_OR_RETURN(purpose, ReadRecord(header.replica_record()));
       return absl::OkStatus();
     }
     case v1::ExchangeRequestHeader::kProbe:
@@ -176,7 +217,7 @@ absl::Status ReadPurpose(const v1::ExchangeRequestHeader& header, ExchangeReques
   }
   return absl::InvalidArgumentError(
       "expected a request for a step, for a worker's or an optimizer's state, for initial values, "
-      "for a collective operation or for a probe, got none of them");
+      "for a collective operation, for a probe or of a record, got none of them");
 }
 
 // INVALID_ARGUMENT: the payload has bytes that nobody asks for, or lacks some.
@@ -227,6 +268,8 @@ void SetPayload(Payload payload, RequestFrame* frame) {
     collective->values = std::move(payload);
   } else if (auto* probe = std::get_if<Probe>(&purpose)) {
     probe->bytes = std::move(payload);
+  } else if (auto* record = std::get_if<ReplicaRecord>(&purpose)) {
+    record->bytes = std::move(payload);
   } else if (auto* dense = std::get_if<DenseStep>(&purpose)) {
     if (!payload.empty()) dense->push->gradient->bytes = std::move(payload);
   } else if (auto* rows = std::get_if<RowStep>(&purpose)) {

@@ -16,6 +16,9 @@
 
 namespace capstan {
 
+// The longest header: that of a record, which has less than 64 KiB beside its change.
+inline constexpr size_t kMaxHeaderBytes = kMaxChangeBytes + (size_t{64} << 10);
+
 // A received request with its id and the receipts of its stream.
 struct RequestFrame {
   uint64_t request_id = 0;
@@ -57,7 +60,7 @@ void EncodeHeader(uint64_t request_id, const ExchangeRequest& request, std::stri
 void EncodeHeader(uint64_t request_id, const ExchangeReply& reply, std::string* bytes);
 
 // Decode the result of EncodeHeader into `frame`, which must be new. As FromHeader.
-// INVALID_ARGUMENT: the bytes are no header.
+// INVALID_ARGUMENT: the bytes are no header, or more than kMaxHeaderBytes.
 absl::Status DecodeHeader(absl::Span<const uint8_t> bytes, size_t payload_bytes,
                           RequestFrame* frame);
 absl::Status DecodeHeader(absl::Span<const uint8_t> bytes, ReplyFrame* frame);

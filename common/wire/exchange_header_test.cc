@@ -259,6 +259,10 @@ TEST(ExchangeHeaderTest, BytesOfEachPurposeAreGoldenAndComeBack) {
       {RequestFor(TableState{300, Payload()}), "\xa2\x01\x03\x08\xac\x02"},
       {RequestFor(TableState{kFinalCut, Payload()}),
        "\xa2\x01\x0b\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"},
+      {RequestFor(ReplicaRecord{ShardId(5), 2, 300, Incarnation(9), "ch", Payload()}),
+       std::string("\xaa\x01\x14\x08\x05\x10\x02\x18\xac\x02\x21\x09\0\0\0\0\0\0\0\x2a\x02"
+                   "ch",
+                   23)},
   };
   for (const auto& [request, bytes] : expected) {
     EXPECT_EQ(Encoded(request), bytes);
@@ -448,8 +452,8 @@ TEST(ExchangeHeaderTest, WhatIsNoHeaderIsNamed) {
   RequestFrame request;
   EXPECT_EQ(DecodeHeader(BytesOf(garbage), /*payload_bytes=*/0, &request),
             absl::InvalidArgumentError(
-                "malformed header: expected a capstan.v1.ExchangeRequestHeader, got 12 bytes that "
-                "are no such message"));
+                "malformed header: expected a capstan.v1.ExchangeRequestHeader of at most 1114112 "
+                "bytes, got 12 bytes that are no such message"));
   ReplyFrame reply;
   EXPECT_TRUE(absl::IsInvalidArgument(DecodeHeader(BytesOf(garbage), &reply)));
 }

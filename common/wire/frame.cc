@@ -121,6 +121,7 @@ bool ReadField(CodedInputStream& input, uint32_t tag, const Payload& frame, Head
   const uint64_t position = input.CurrentPosition();
   if (size > frame.size_bytes() - position) return false;
   if (tag == kHeaderTag) {
+    if (size > kMaxHeaderBytes) return false;
     const CodedInputStream::Limit limit = input.PushLimit(static_cast<int>(size));
     if (!header->MergeFromCodedStream(&input) || !input.ConsumedEntireMessage()) return false;
     input.PopLimit(limit);
@@ -143,8 +144,8 @@ absl::Status DecodeFrame(const Payload& frame, Header* header, Payload* payload,
   while (const uint32_t tag = input.ReadTag()) {
     if (!ReadField(input, tag, frame, header, payload, next == nullptr ? nullptr : &followers)) {
       return absl::InvalidArgumentError(absl::StrCat(
-          "malformed frame: expected a ", Header::descriptor()->full_name(),
-          " and a payload as in proto/exchange.proto, ",
+          "malformed frame: expected a ", Header::descriptor()->full_name(), " of at most ",
+          kMaxHeaderBytes, " bytes and a payload as in proto/exchange.proto, ",
           next == nullptr ? "and no frame within one that follows another"
                           : absl::StrCat("and at most ", kMostNext, " frames that follow"),
           ", got ", frame.size_bytes(), " bytes that are no such message"));

@@ -10,6 +10,7 @@
 #include "common/base/printable_text.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_properties.h"
+#include "common/routing/copies_text.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/grpc_status_client.h"
 #include "deploy/cli/text/number_text.h"
@@ -33,6 +34,10 @@ std::string ServerLine(const v1::ServerInfo& server, const v1::GetStatusReply& s
   const bool has_rows = std::any_of(tables.begin(), tables.end(),
                                     [](const v1::TableSpec& one) { return one.has_sparse(); });
   if (!placement.empty() && !has_rows) absl::StrAppend(&line, "  ", BytesText(bytes));
+  const auto& copies = status.view().copies();
+  const auto is_here = [&](const v1::ShardCopy& copy) { return copy.server() == server.server(); };
+  const auto num_copies = std::count_if(copies.begin(), copies.end(), is_here);
+  if (!copies.empty()) absl::StrAppend(&line, "  and ", num_copies, " copies");
   return line + "\n";
 }
 
@@ -50,6 +55,11 @@ std::string ConsistencyLine(const v1::JobView& view) {
                                   ", from step ", latest.first_step(), " on");
   if (view.consistency_change() != 0) line += "; a change is being agreed on";
   return line + "\n";
+}
+
+std::string CopiesLine(const v1::GetStatusReply& status) {
+  const std::string text = CopiesText(status);
+  return text.empty() ? "" : absl::StrCat("copies: ", text, "\n");
 }
 
 std::string LinkLine(const v1::GetStatusReply& status) {
@@ -129,9 +139,10 @@ std::string FormatStatus(const ProgressSample& now, const ProgressSample& before
     absl::StrAppendFormat(&text, ", routing epoch %d, %d tables, %d shards", view.epoch(),
                           view.tables_size(), view.server_of_shard_size());
   }
-  absl::StrAppendFormat(&text, "\n%s%s%s%s%sservers %s:\n", ConsistencyLine(view),
-                        CheckpointLines(status), LinkLine(status), TuningLine(status),
-                        CodecLines(status), CountOf(view.servers_size(), status.num_servers()));
+  absl::StrAppendFormat(&text, "\n%s%s%s%s%s%sservers %s:\n", ConsistencyLine(view),
+                        CheckpointLines(status), CopiesLine(status), LinkLine(status),
+                        TuningLine(status), CodecLines(status),
+                        CountOf(view.servers_size(), status.num_servers()));
   for (const v1::ServerInfo& server : view.servers()) text += ServerLine(server, status);
   absl::StrAppendFormat(&text, "workers %s:\n", CountOf(view.workers_size(), status.num_workers()));
   for (const std::string& line : WorkerLines(now, before)) {

@@ -62,6 +62,23 @@ TEST(StatusCommandTest, RowsHaveNoBytesBeforehand) {
   EXPECT_THAT(text, testing::HasSubstr("1 shards\n"));
 }
 
+TEST(StatusCommandTest, CopiesAreToldApartFromShards) {
+  v1::GetStatusReply status;
+  v1::JobView* view = status.mutable_view();
+  for (uint32_t i = 0; i < 2; ++i) {
+    view->add_server_of_shard(i);
+    view->add_copies()->set_server(1 - i);
+    view->add_servers()->set_server(i);
+    status.add_bytes_of_server(1500);
+    status.mutable_copies()->add_whole();
+  }
+  status.mutable_copies()->set_equal_at_version(812);
+  const std::string text = FormatStatus({absl::ZeroDuration(), status});
+  EXPECT_THAT(text, HasSubstr("\ncopies: 2 of 2 whole, equal at version 812\nservers"));
+  EXPECT_THAT(text, HasSubstr("  1 shards  1.5 kB  and 1 copies\n"));
+  EXPECT_THAT(FormatTop({absl::ZeroDuration(), status}, {}), HasSubstr("\ncopies: 2 of 2"));
+}
+
 TEST(StatusCommandTest, WaitingJobSaysForHowManyAndNothingOfShards) {
   v1::GetStatusReply status;
   status.set_job_name("digits");

@@ -23,14 +23,19 @@ void GiveWay() {
 
 }  // namespace
 
+void CheckpointWriter::RunLast(absl::FunctionRef<void()> work) const {
+  if (options_.spawn != nullptr) return work();
+  std::thread([work] {
+    GiveWay();
+    work();
+  }).join();
+}
+
 CheckpointWriter::CheckpointWriter(Options options) : options_(std::move(options)) {
   if (options_.spawn != nullptr) {
     options_.spawn([this] { Run(); });
   } else {
-    thread_ = std::thread([this] {
-      GiveWay();
-      Run();
-    });
+    thread_ = std::thread([this] { Run(); });
   }
 }
 
@@ -44,6 +49,9 @@ void CheckpointWriter::Stop() {
     while (is_running_) options_.clock->WaitUntil(mu_, changed_, absl::InfiniteFuture());
   }
   if (thread_.joinable()) thread_.join();
+  // Shards keep rows for cuts as long as they are here.
+  MutexLock lock(&mu_);
+  work_.snapshots.clear();
 }
 
 void CheckpointWriter::Begin(uint64_t number, const std::string& name, size_t shards) {
@@ -121,8 +129,18 @@ void CheckpointWriter::DoWork() {
     }
   }
   if (!error.ok()) return EndPart(number, error);
-  if (is_finishing) return EndPart(number, options_.storage->Finish(name, files));
-  const absl::StatusOr<v1::ShardFile> file = options_.storage->Write(name, snapshot);
+  if (is_finishing) {
+    RunLast([&] { error = options_.storage->Finish(name, files); });
+    return EndPart(number, error);
+  }
+  // Threads that train wait for the lock under which this copies.
+  if (error = CopyRows(snapshot); !error.ok()) return EndPart(number, error);
+  absl::StatusOr<v1::ShardFile> file;
+  RunLast([&] {
+    SortRows(snapshot);
+    file = options_.storage->Write(name, snapshot);
+    snapshot = {};
+  });
   if (!file.ok()) return EndPart(number, file.status());
   MutexLock lock(&mu_);
   if (number == work_.number) work_.files.push_back(*file);

@@ -11,6 +11,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "common/base/clock.h"
 #include "common/base/ids.h"
@@ -22,9 +23,9 @@
 namespace capstan {
 
 // A server's part in checkpoints: writes the snapshots of its shards on a thread of its own, and
-// says how far it is. A snapshot is released as soon as it is written. Updates meanwhile need at
-// most one more copy of values and optimizer state, for slices that are not written yet. Most of
-// that memory stays for the next checkpoint. Thread-safe.
+// says how far it is. Before a shard it copies the shard's rows, and afterwards it releases the
+// snapshot. Updates meanwhile need at most one more copy of values and optimizer state, for slices
+// that are not written yet. Most of that memory stays for the next checkpoint. Thread-safe.
 class CheckpointWriter {
  public:
   struct Options {
@@ -71,6 +72,8 @@ class CheckpointWriter {
   bool HasWorkLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Writes the next snapshot, or finishes the part.
   void DoWork();
+  // Runs what no thread waits for, at the lowest priority.
+  void RunLast(absl::FunctionRef<void()> work) const;
   void EndPart(uint64_t number, const absl::Status& status);
 
   const Options options_;

@@ -4,11 +4,16 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <cstdint>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/mutex.h"
 #include "common/base/real_clock.h"
+#include "server/sparse/row_table.h"
+#include "server/sparse/rows_cut.h"
 
 namespace capstan {
 namespace {
@@ -20,6 +25,9 @@ class FakeStorage : public ShardStorage {
                                       const ShardSnapshot& snapshot) override {
     MutexLock lock(&mu_);
     written_.push_back(name);
+    for (const SliceSnapshot& slice : snapshot.slices) {
+      if (slice.rows != nullptr) num_rows_ += slice.rows->keys.size();
+    }
     if (snapshot.shard == ShardId(13)) return absl::ResourceExhaustedError("the disk is full");
     v1::ShardFile file;
     file.set_shard(snapshot.shard.value());
@@ -47,6 +55,10 @@ class FakeStorage : public ShardStorage {
     MutexLock lock(&mu_);
     return finished_files_;
   }
+  size_t num_rows() {
+    MutexLock lock(&mu_);
+    return num_rows_;
+  }
   // Of the thread that writes; 19 is the lowest.
   int priority() {
     MutexLock lock(&mu_);
@@ -58,6 +70,7 @@ class FakeStorage : public ShardStorage {
   std::vector<std::string> written_ ABSL_GUARDED_BY(mu_);
   std::vector<std::string> finished_ ABSL_GUARDED_BY(mu_);
   size_t finished_files_ ABSL_GUARDED_BY(mu_) = 0;
+  size_t num_rows_ ABSL_GUARDED_BY(mu_) = 0;
   int priority_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
@@ -166,6 +179,62 @@ TEST_F(CheckpointWriterTest, APartFailsWithoutTheOwnStateOfAWorkerThatWasLostAft
   writer_.Add(8, Snapshot(3));
   AwaitEnd();
   EXPECT_EQ(writer_.part().error(), "") << "the next one is of its own";
+}
+
+// Of a table with a row.
+ShardSnapshot CutOf(const RowTable& table, bool is_there) {
+  ShardSnapshot snapshot = Snapshot(3);
+  SparseRowsSnapshot head;
+  head.dim = table.floats_per_row();
+  snapshot.slices[0].rows_cut = std::make_shared<RowsCut>(&table, head);
+  snapshot.with_lock = [is_there](absl::FunctionRef<void()> use) {
+    if (is_there) use();
+    return is_there;
+  };
+  return snapshot;
+}
+
+TEST_F(CheckpointWriterTest, RowsAreCopiedBeforeTheirShardIsWritten) {
+  RowTable table(/*floats_per_row=*/2);
+  table.Insert({7}, [](uint64_t, float* row) { row[0] = row[1] = 0; });
+  writer_.Begin(1, "checkpoint-000001", /*shards=*/1);
+  writer_.Add(1, CutOf(table, /*is_there=*/true));
+  AwaitEnd();
+  EXPECT_EQ(writer_.part().error(), "");
+  EXPECT_EQ(storage_.num_rows(), 1u);
+  writer_.Begin(2, "checkpoint-000002", /*shards=*/1);
+  writer_.Add(2, CutOf(table, /*is_there=*/false));
+  AwaitEnd();
+  EXPECT_NE(writer_.part().error().find("the rows of the cut were not copied"), std::string::npos);
+  EXPECT_EQ(storage_.num_rows(), 1u);
+}
+
+TEST_F(CheckpointWriterTest, ACutThatIsNotWrittenIsReleasedByStopAndByTheNextPart) {
+  RowTable table(/*floats_per_row=*/2);
+  Mutex held;
+  std::vector<std::weak_ptr<RowsCut>> cuts;
+  const auto add = [&](uint64_t number) {
+    ShardSnapshot cut = CutOf(table, /*is_there=*/true);
+    cuts.push_back(cut.slices[0].rows_cut);
+    cut.with_lock = [&held](absl::FunctionRef<void()> use) {
+      MutexLock lock(&held);
+      use();
+      return true;
+    };
+    writer_.Add(number, std::move(cut));
+  };
+  {
+    MutexLock lock(&held);  // The writer waits in the one that was added first or second.
+    for (const uint64_t number : {1, 2}) {
+      writer_.Begin(number, "checkpoint", /*shards=*/4);
+      for (int i = 0; i < 3; ++i) add(number);
+    }
+    int left = 0;
+    for (int i = 0; i < 3; ++i) left += cuts[i].expired() ? 0 : 1;
+    EXPECT_LE(left, 1) << "of the part that was given up";
+  }
+  writer_.Stop();
+  for (const auto& cut : cuts) EXPECT_TRUE(cut.expired());
 }
 
 TEST_F(CheckpointWriterTest, NothingIsWrittenAfterStop) {

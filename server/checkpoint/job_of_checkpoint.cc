@@ -34,6 +34,7 @@ Freedom FreedomOf(const JobSetting& setting) {
                                                     "output",
                                                     "output_optimizer_state",
                                                     "cluster.num_servers",
+                                                    "cluster.replicas",
                                                     "consistency.",
                                                     "checkpoint.",
                                                     "scheduler.",
@@ -141,7 +142,8 @@ absl::Status CheckJobOfCheckpoint(const v1::CheckpointManifest& manifest, const 
   for (const v1::TableSpec& table : manifest.tables()) has_rows |= table.has_sparse();
   return absl::InvalidArgumentError(absl::StrCat(
       folder, ": the checkpoint is of another job: ", absl::StrJoin(differences, "; "),
-      ". Only these may differ: the name, the numbers of servers and of steps, transport, schedule "
+      ". Only these may differ: the name, the numbers of servers, replicas and steps, transport, "
+      "schedule "
       "(not slice_bytes), consistency, checkpoints, membership, and paths. ",
       has_rows ? "Another job cannot begin with the rows of this one"
                : "To begin another job with these parameters, use capstan export and --initial"));

@@ -10,9 +10,9 @@
 namespace capstan {
 
 // INVALID_ARGUMENT, with each field that differs, unless `job` can go on from the checkpoint in
-// `folder`. Fields that say how a job runs may differ: numbers of servers and of steps, transport,
-// schedule, consistency, checkpoints, membership, and paths. Fields that say what is trained may
-// not, codecs among them, and slices must have the same size.
+// `folder`. Fields that say how a job runs may differ: numbers of servers, replicas and steps,
+// transport, schedule, consistency, checkpoints, membership, and paths. Fields that say what is
+// trained may not, codecs among them, and slices must have the same size.
 absl::Status CheckJobOfCheckpoint(const v1::CheckpointManifest& manifest, const v1::JobSpec& job,
                                   const std::string& folder);
 

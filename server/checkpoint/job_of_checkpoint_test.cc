@@ -26,6 +26,7 @@ using ::testing::Not;
 const std::vector<std::string> kMayDiffer = {"job_name=other",
                                              "codec.reply_state_bytes=9",
                                              "num_servers=5",
+                                             "replicas=2",
                                              "steps=9",
                                              "epochs=9",
                                              "initial=m",

@@ -86,9 +86,10 @@ class ShardFileTest : public testing::Test {
       push.gradient = {Payload(absl::MakeConstSpan(*gradient), gradient)};
     }
     request.purpose = DenseStep{std::move(push)};
-    absl::Status status;
-    shard.Exchange(std::move(request), [&status](ExchangeReply reply) { status = reply.status; });
-    return status;
+    // That of a kept push comes later.
+    const auto status = std::make_shared<absl::Status>();
+    shard.Exchange(std::move(request), [status](ExchangeReply reply) { *status = reply.status; });
+    return *status;
   }
   uint64_t Write(const ShardSnapshot& snapshot) {
     const OpenFile file = OpenFile::Open(path_, O_RDWR | O_CREAT | O_TRUNC).value();

@@ -50,12 +50,25 @@ uint64_t StepVector::live_count() const {
 std::vector<StepVector::Entry> StepVector::entries() const {
   std::vector<Entry> entries;
   for (const auto& [id, worker] : workers_)
-    entries.push_back({id, worker.completed, worker.is_live});
+    entries.push_back({id, worker.completed, worker.is_live, worker.first_step});
   return entries;
 }
 
 void StepVector::Restore(absl::Span<const Entry> entries, Step min_step) {
   for (const Entry& entry : entries) workers_[entry.worker] = {entry.completed, entry.is_live};
+  min_step_ = min_step;
+}
+
+void StepVector::Follow(absl::Span<const Entry> entries, Step min_step) {
+  workers_.clear();
+  for (const Entry& entry : entries) {
+    workers_[entry.worker] = {entry.completed, entry.is_live, entry.first_step};
+  }
+  min_step_ = min_step;
+}
+
+void StepVector::Follow(WorkerId worker, Step completed, Step min_step) {
+  workers_[worker].completed = completed;
   min_step_ = min_step;
 }
 

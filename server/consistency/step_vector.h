@@ -20,6 +20,7 @@ class StepVector {
     WorkerId worker;
     Step completed;  // number of steps
     bool is_live = true;
+    std::optional<Step> first_step = std::nullopt;  // as Enter said, until EndFirstStep
   };
 
   // Adds live workers, all at once. A new one enters at min_step(). A known one continues at its
@@ -55,6 +56,11 @@ class StepVector {
   // Goes on where another vector was, with its entries and its min_step. Its live workers count
   // until they are removed. Only for a new vector.
   void Restore(absl::Span<const Entry> entries, Step min_step);
+  // For a copy, which learns both from another vector: its entries and its min_step as they are
+  // now; or that the worker has completed a number of steps.
+  void Follow(absl::Span<const Entry> entries, Step min_step);
+  void Follow(WorkerId worker, Step completed, Step min_step);
+  bool knows(WorkerId worker) const { return workers_.count(worker) > 0; }
   // Steps completed by an added worker.
   Step completed(WorkerId worker) const { return workers_.at(worker).completed; }
 

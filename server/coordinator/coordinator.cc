@@ -1,7 +1,5 @@
 #include "server/coordinator/coordinator.h"
 
-#include <glog/logging.h>
-
 #include <algorithm>
 #include <string>
 #include <type_traits>
@@ -9,11 +7,10 @@
 #include <variant>
 
 #include "absl/functional/bind_front.h"
-#include "common/base/log_format.h"
-#include "common/base/printable_text.h"
 #include "common/base/program.h"
 #include "server/checkpoint/manifest.h"
 #include "server/coordinator/coordinator_metrics.h"
+#include "server/coordinator/members/job_event.h"
 #include "server/coordinator/plans/output_plan.h"
 
 namespace capstan {
@@ -387,14 +384,12 @@ void Coordinator::DoCheckpointWork(CheckpointPlan::Work work) {
 }
 
 void Coordinator::LogEvents() {
-  std::vector<JobEvent> events;
+  JobEvents events;
   {
     MutexLock lock(&mu_);
     events = state_.TakeEvents();
   }
-  for (const JobEvent& event : events) {
-    const LogDetails details(event.step, event.reason);
-    LOG(INFO) << PrintableText(event.text);
-  }
+  for (const JobEvent& event : events) Log(event);
 }
+
 }  // namespace capstan

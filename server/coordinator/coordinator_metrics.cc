@@ -64,6 +64,13 @@ void AddProgress(const v1::WorkerInfo& info, const v1::Progress& progress, Metri
   add("capstan_worker_steps_ahead", static_cast<double>(progress.steps_ahead()));
 }
 
+void AddCopies(const v1::CopyReport& copies, MetricsPage& page) {
+  page.Add("capstan_copies_whole", copies.whole_size());
+  page.Add("capstan_records_unanswered", static_cast<double>(copies.records_unanswered()));
+  page.Add("capstan_held_replies", static_cast<double>(copies.held_replies()));
+  page.Add("capstan_record_bytes_total", static_cast<double>(copies.record_bytes()));
+}
+
 int HeldPlacesIn(const v1::JobView& view) {
   return static_cast<int>(std::count_if(
       view.workers().begin(), view.workers().end(),
@@ -86,6 +93,7 @@ void AddJobMetrics(const v1::GetStatusReply& status, int workers_lost, MetricsPa
       replacements > 0 ? status.place_replacements(replacements - 1).seconds() : 0;
   page.Add("capstan_place_held_seconds", held_seconds);
   page.Add("capstan_servers_lost_total", view.servers_size() - live_servers);
+  AddCopies(status.copies(), page);
   page.Add("capstan_staleness_bound_steps", StalenessBound(view));
   for (const v1::WorkerInfo& worker : view.workers()) {
     const int id = static_cast<int>(worker.worker());

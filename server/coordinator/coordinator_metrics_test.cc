@@ -52,6 +52,22 @@ TEST(CoordinatorMetricsTest, MembersAreLiveDeadAndExpected) {
   }
 }
 
+TEST(CoordinatorMetricsTest, CopiesAreCounted) {
+  v1::GetStatusReply status;
+  EXPECT_THAT(TextOf(status), HasSubstr("\ncapstan_copies_whole 0\n"));
+  v1::CopyReport& copies = *status.mutable_copies();
+  copies.add_whole();
+  copies.add_whole();
+  copies.set_records_unanswered(3);
+  copies.set_held_replies(4);
+  copies.set_record_bytes(500);
+  const std::string text = TextOf(status);
+  EXPECT_THAT(text, HasSubstr("\ncapstan_copies_whole 2\n"));
+  EXPECT_THAT(text, HasSubstr("\ncapstan_records_unanswered 3\n"));
+  EXPECT_THAT(text, HasSubstr("\ncapstan_held_replies 4\n"));
+  EXPECT_THAT(text, HasSubstr("\ncapstan_record_bytes_total 500\n"));
+}
+
 TEST(CoordinatorMetricsTest, HeldPlacesAreCountedUntilAnotherWorkerIsThere) {
   v1::GetStatusReply status;
   v1::WorkerInfo& worker = *status.mutable_view()->add_workers();

@@ -16,6 +16,7 @@
 #include "absl/time/time.h"
 #include "common/base/printable_text.h"
 #include "common/job/job_properties.h"
+#include "common/routing/copies_text.h"
 #include "proto/coordinator_service.pb.h"
 #include "server/coordinator/training_verdict.h"
 
@@ -187,6 +188,12 @@ std::string WarningOfBits(const JobOutcome& outcome) {
          "undisturbed job";
 }
 
+// Empty if no copy was given up.
+std::string WarningOfCopies(const v1::CopyReport& copies) {
+  const std::string given_up = GivenUpText(copies);
+  return given_up.empty() ? "" : absl::StrCat(given_up, "; the job went on with one copy of it");
+}
+
 nlohmann::ordered_json PointOf(const v1::TuningReport::Point& point) {
   return {{"partition_bytes", point.partition_bytes()},
           {"credit_bytes", point.credit_bytes()},
@@ -291,7 +298,8 @@ std::string SummaryJson(const v1::JobSpec& job, const JobOutcome& outcome) {
   if (learns) WriteResult(job, outcome, totals, summary);
   std::vector<std::string> warnings = {WarningOfTraining(job, outcome, totals),
                                        WarningOfCheckpoints(outcome.last_status.checkpoint()),
-                                       WarningOfBits(outcome)};
+                                       WarningOfBits(outcome),
+                                       WarningOfCopies(outcome.last_status.copies())};
   warnings.insert(warnings.end(), outcome.device_notes.begin(), outcome.device_notes.end());
   warnings.erase(std::remove(warnings.begin(), warnings.end(), ""), warnings.end());
   if (!warnings.empty()) summary["warning"] = absl::StrJoin(warnings, "; ");
@@ -302,6 +310,9 @@ std::string SummaryJson(const v1::JobSpec& job, const JobOutcome& outcome) {
   summary["samples_per_s"] = seconds > 0 ? static_cast<double>(totals.samples) / seconds : 0.0;
   summary["bytes_pushed"] = totals.bytes_pushed;
   summary["bytes_pulled"] = totals.bytes_pulled;
+  if (outcome.last_status.has_copies()) {
+    summary["bytes_between_servers"] = outcome.last_status.copies().record_bytes();
+  }
   if (HasCodec(job.codec())) WriteCompression(job, outcome, totals, summary);
   summary["mean_staleness_seen"] = totals.mean_staleness_seen;
   summary["max_staleness_seen"] = totals.max_staleness_seen;

@@ -37,7 +37,7 @@ JobState::JobState(v1::JobSpec job, const Clock& clock, std::optional<RestorePoi
       checkpoint_(facts_.job.checkpoint(), facts_.restored, consistency_,
                   [this] { return ManifestOfJob(facts_, plans_); }),
       plans_({&devices_, &entering_, &consistency_, &held_, &output_, &links_, &schedule_,
-              &auto_codecs_, &checkpoint_}) {
+              &auto_codecs_, &checkpoint_, &replicas_}) {
   if (!facts_.restored.is_empty()) {
     const int64_t step = facts_.restored.manifest.step();
     events_.emplace_back(

@@ -30,6 +30,7 @@
 #include "server/coordinator/plans/job_plan.h"
 #include "server/coordinator/plans/link_plan.h"
 #include "server/coordinator/plans/output_plan.h"
+#include "server/coordinator/plans/replica_plan.h"
 #include "server/coordinator/plans/schedule_plan.h"
 
 namespace capstan {
@@ -138,6 +139,7 @@ class JobState {
   ConsistencyPlan consistency_;
   DeviceKinds devices_;
   OutputPlan output_;
+  ReplicaPlan replicas_;
   LinkPlan links_;
   SchedulePlan schedule_;
   AutoCodecPlan auto_codecs_;
@@ -145,8 +147,8 @@ class JobState {
   // In the order in which they are called: a plan comes behind those whose decision it looks at.
   // Devices before consistency, output before links, consistency before checkpoints.
   const std::vector<JobPlan*> plans_;
-  std::vector<uint64_t> bytes_of_server_;
-  uint64_t death_version_ = 0;  // the first view without the last worker that was lost
+  std::vector<uint64_t> bytes_of_server_;  // of primaries
+  uint64_t death_version_ = 0;             // the first view without the last worker that was lost
 };
 
 }  // namespace capstan

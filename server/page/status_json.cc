@@ -2,9 +2,11 @@
 
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "common/base/program.h"
 #include "common/job/job_properties.h"
+#include "common/routing/copies_text.h"
 
 namespace capstan {
 namespace {
@@ -89,6 +91,23 @@ ordered_json CheckpointJson(const v1::CheckpointStatus& checkpoint) {
           {"restored", checkpoint.restored()}, {"restored_step", checkpoint.restored_step()}};
 }
 
+// `server_of_shard` is that of the copies.
+ordered_json CopiesJson(const v1::GetStatusReply& status) {
+  const v1::CopyReport& copies = status.copies();
+  ordered_json servers = ordered_json::array();
+  for (const v1::ShardCopy& copy : status.view().copies()) servers.push_back(copy.server());
+  return {{"text", CopiesText(status)},
+          {"server_of_shard", std::move(servers)},
+          {"whole", copies.whole_size()},
+          {"given_up", copies.faults_size()},
+          {"bytes_to_copy", copies.bytes_to_copy()},
+          {"bytes_copied", copies.bytes_copied()},
+          {"record_bytes", copies.record_bytes()},
+          {"records_unanswered", copies.records_unanswered()},
+          {"held_replies", copies.held_replies()},
+          {"equal_at_version", copies.equal_at_version()}};
+}
+
 ordered_json TuningJson(const v1::TuningReport& tuning) {
   const auto& latest =
       tuning.has_chosen() || tuning.tried().empty() ? tuning.chosen() : *tuning.tried().rbegin();
@@ -119,6 +138,7 @@ void AddOptional(const v1::GetStatusReply& status, ordered_json& json) {
   if (status.has_codec()) json["codec"] = CodecText(status.codec());
   if (status.has_auto_codecs()) json["auto_codecs"] = status.auto_codecs().text();
   if (status.has_links()) json["links"] = status.links().text();
+  if (status.has_copies()) json["copies"] = CopiesJson(status);
   if (status.has_tuning()) json["tuning"] = TuningJson(status.tuning());
   if (status.has_checkpoint()) json["checkpoint"] = CheckpointJson(status.checkpoint());
 }

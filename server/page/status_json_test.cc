@@ -60,6 +60,7 @@ TEST(StatusJsonTest, HasTheNumbersOfTheStatus) {
   EXPECT_EQ(status["may_operate"], false);
   EXPECT_FALSE(status.contains("codec"));
   EXPECT_FALSE(status.contains("checkpoint"));
+  EXPECT_FALSE(status.contains("copies"));
 }
 
 TEST(StatusJsonTest, NumbersThatAreNotFiniteAndBytesThatAreNoTextStayJson) {
@@ -77,6 +78,9 @@ TEST(StatusJsonTest, PartsThatOnlySomeJobsHave) {
   status.mutable_auto_codecs()->set_text("none pays");
   status.mutable_links()->set_text("1 Gbit/s");
   status.mutable_checkpoint()->set_dir("kept");
+  status.mutable_copies()->add_whole();
+  status.mutable_copies()->set_record_bytes(700);
+  for (int i = 0; i < 3; ++i) status.mutable_view()->add_copies()->set_server(i);
   v1::TuningReport::Point& tried = *status.mutable_tuning()->add_tried();
   tried.set_partition_bytes(4096);
   status.add_replaced_workers()->set_steps_done(3);
@@ -86,6 +90,10 @@ TEST(StatusJsonTest, PartsThatOnlySomeJobsHave) {
   EXPECT_EQ(parsed["auto_codecs"], "none pays");
   EXPECT_EQ(parsed["links"], "1 Gbit/s");
   EXPECT_EQ(parsed["checkpoint"]["dir"], "kept");
+  EXPECT_EQ(parsed["copies"]["text"], "1 of 3 whole");
+  EXPECT_EQ(parsed["copies"]["server_of_shard"], nlohmann::json({0, 1, 2}));
+  EXPECT_EQ(parsed["copies"]["whole"], 1);
+  EXPECT_EQ(parsed["copies"]["record_bytes"], 700);
   EXPECT_EQ(parsed["tuning"]["partition_bytes"], 4096);
   EXPECT_EQ(parsed["tuning"]["has_ended"], false);
   EXPECT_EQ(parsed["replaced_workers"][0]["steps_done"], 3);

@@ -11,15 +11,17 @@ namespace capstan {
 grpc::ServerUnaryReactor* GrpcReaderService::ReadRows(grpc::CallbackServerContext* context,
                                                       const v1::ReadRowsRequest* request,
                                                       v1::ReadRowsReply* reply) {
-  absl::Status status;
-  if (guard_ != nullptr) status = guard_->Admit(*context, "ReadRows").status();
-  if (status.ok()) {
-    absl::StatusOr<v1::ReadRowsReply> rows = server_.ReadRows(*request);
-    status = rows.status();
-    if (rows.ok()) *reply = *std::move(rows);
-  }
   grpc::ServerUnaryReactor* const reactor = context->DefaultReactor();
-  reactor->Finish(GrpcStatus(status));
+  absl::Status admitted;
+  if (guard_ != nullptr) admitted = guard_->Admit(*context, "ReadRows").status();
+  if (!admitted.ok()) {
+    reactor->Finish(GrpcStatus(admitted));
+    return reactor;
+  }
+  server_.ReadRows(*request, [reactor, reply](absl::StatusOr<v1::ReadRowsReply> rows) {
+    if (rows.ok()) *reply = *std::move(rows);
+    reactor->Finish(GrpcStatus(rows.status()));
+  });
   return reactor;
 }
 

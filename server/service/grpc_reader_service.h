@@ -13,15 +13,14 @@ namespace capstan {
 class GrpcReaderService : public v1::ReaderService::CallbackService {
  public:
   // Both outlive the gRPC server. `guard` decides who may read; null: everybody.
-  GrpcReaderService(const ParameterServer* server, CallGuard* guard)
-      : server_(*server), guard_(guard) {}
+  GrpcReaderService(ParameterServer* server, CallGuard* guard) : server_(*server), guard_(guard) {}
 
   grpc::ServerUnaryReactor* ReadRows(grpc::CallbackServerContext* context,
                                      const v1::ReadRowsRequest* request,
                                      v1::ReadRowsReply* reply) override;
 
  private:
-  const ParameterServer& server_;
+  ParameterServer& server_;
   CallGuard* const guard_;
 };
 

@@ -2,7 +2,9 @@
 
 #include <glog/logging.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -10,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/end_request.h"
 #include "common/base/log_format.h"
+#include "common/base/printable_text.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_properties.h"
 #include "common/membership/coordinator_endpoint.h"
@@ -97,6 +100,8 @@ absl::Status ParameterServer::Follow(const v1::GetJobReply& job, ServerId id) {
   agent.Start();
   const absl::Status status = FollowViews(job, id, watch, acted_on);
   if (writer_ != nullptr) writer_->Stop();
+  // Readers may wait for copies on servers that have ended.
+  if (has_copies_) host_->End(absl::UnavailableError("the job has ended"));
   return status;
 }
 
@@ -125,6 +130,7 @@ absl::Status ParameterServer::Apply(const v1::GetJobReply& job, ServerId id,
   credit_bytes_ = view.has_schedule() ? view.schedule().credit_bytes()
                                       : SchedulerOf(job.job(), view).credit_bytes();
   host_->SetLiveWorkers(LiveWorkers(view));
+  FollowCopies(job, id, view);
   RETURN_IF_ERROR(FollowPeriods(view));
   FollowCheckpoint(view.checkpoint());
   HoldBack(view);
@@ -147,6 +153,7 @@ absl::Status ParameterServer::Apply(const v1::GetJobReply& job, ServerId id,
 absl::Status ParameterServer::CreateShards(const v1::GetJobReply& job, ServerId id,
                                            const v1::JobView& view) {
   ASSIGN_OR_RETURN(ShardHost::Options options, ShardHostOptions(job, id, view));
+  options.incarnation = options_.incarnation;
   options.interruption = options_.interruption;
   options.clock = options_.clock;
   ShardHost::Source source;
@@ -242,8 +249,60 @@ void ParameterServer::HoldBack(const v1::JobView& view) {
   if (writer_ != nullptr) checkpoint_.set_number(order.number());
 }
 
+void ParameterServer::FollowCopies(const v1::GetJobReply& job, ServerId id,
+                                   const v1::JobView& view) {
+  for (int i = 0; i < view.copies_size(); ++i) {
+    const ShardId shard(static_cast<uint32_t>(i));
+    const v1::ShardCopy& copy = view.copies(i);
+    const bool is_primary = ServerId(view.server_of_shard(i)) == id;
+    const bool is_backup = ServerId(copy.server()) == id;
+    if (!is_primary && !is_backup) continue;
+    uint64_t& known = copy_numbers_[shard];
+    if (copy.number() <= known) continue;
+    known = copy.number();
+    has_copies_ = true;
+    if (is_backup) {
+      host_->ExpectCopy(shard, copy.number());
+      continue;
+    }
+    if (!links_.has_value()) {
+      const Sender self = {job.job_fingerprint(), WorkerId(id.value()), options_.incarnation};
+      links_.emplace(options_.connect_replica, self, options_.clock);
+    }
+    const v1::ServerInfo& backup = view.servers(static_cast<int>(copy.server()));
+    host_->BeginCopy(
+        shard, {copy.number(), Incarnation(backup.incarnation()), links_->To(backup.address())});
+  }
+}
+
+void ParameterServer::ReportCopies(v1::CopyReport* report) const {
+  uint64_t equal_at = std::numeric_limits<uint64_t>::max();
+  for (const auto& [shard, copy] : host_->copies()) {
+    if (copy.is_whole) {
+      v1::WholeCopy& whole = *report->add_whole();
+      whole.set_shard(shard.value());
+      whole.set_number(copy.number);
+    }
+    if (!copy.fault.empty()) {
+      v1::CopyFault& fault = *report->add_faults();
+      fault.set_shard(shard.value());
+      fault.set_number(copy.number);
+      fault.set_text(CutText(copy.fault));
+    }
+    report->set_bytes_to_copy(report->bytes_to_copy() + copy.bytes_to_copy);
+    report->set_bytes_copied(report->bytes_copied() + copy.bytes_copied);
+    report->set_records(report->records() + copy.records);
+    report->set_record_bytes(report->record_bytes() + copy.record_bytes);
+    report->set_records_unanswered(report->records_unanswered() + copy.records_unanswered);
+    report->set_held_replies(report->held_replies() + copy.held_replies);
+    if (copy.has_slices) equal_at = std::min(equal_at, copy.equal_at_version);
+  }
+  if (equal_at != std::numeric_limits<uint64_t>::max()) report->set_equal_at_version(equal_at);
+}
+
 void ParameterServer::Report(v1::HeartbeatRequest& request) {
   if (serving_ != nullptr) {
+    if (has_copies_) ReportCopies(request.mutable_copies());
     v1::ServerLoad& load = *request.mutable_load();
     load.set_exchanges(static_cast<uint64_t>(host_->num_exchanges()));
     load.set_seconds(absl::ToDoubleSeconds(options_.clock->Now() - serving_since_));
@@ -304,21 +363,35 @@ void ParameterServer::Exchange(ExchangeRequest&& request, DeliveredCallback deli
   done(ErrorReply(absl::UnavailableError("the server has not been given its shards yet")));
 }
 
-absl::StatusOr<v1::ReadRowsReply> ParameterServer::ReadRows(
-    const v1::ReadRowsRequest& request) const {
+void ParameterServer::Records::Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
+                                        ReplyCallback done) {
+  delivered();
+  // It is there once shards are.
+  if (server_.serving_ == nullptr) {
+    return done(ErrorReply(absl::UnavailableError("the server has not been given its shards yet")));
+  }
+  done(server_.host_->TakeRecord(request));
+}
+
+void ParameterServer::ReadRows(const v1::ReadRowsRequest& request, ReadCallback done) {
   if (serving_ == nullptr) {
-    return absl::UnavailableError("the server has not been given its shards yet");
+    return done(absl::UnavailableError("the server has not been given its shards yet"));
   }
   if (request.keys_size() > kMostReadKeys) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("expected at most ", kMostReadKeys, " keys, got ", request.keys_size()));
+    return done(absl::InvalidArgumentError(
+        absl::StrCat("expected at most ", kMostReadKeys, " keys, got ", request.keys_size())));
   }
-  v1::ReadRowsReply reply;
-  for (const uint64_t key : request.keys()) {
-    ASSIGN_OR_RETURN(const std::vector<float> values, host_->ReadRow(request.table(), key));
-    reply.add_rows()->mutable_values()->Add(values.begin(), values.end());
-  }
-  return reply;
+  const std::vector<uint64_t> keys(request.keys().begin(), request.keys().end());
+  host_->ReadRows(request.table(), keys,
+                  [done = std::move(done)](
+                      const absl::StatusOr<std::vector<std::vector<float>>>& rows) mutable {
+                    if (!rows.ok()) return done(rows.status());
+                    v1::ReadRowsReply reply;
+                    for (const std::vector<float>& row : *rows) {
+                      reply.add_rows()->mutable_values()->Add(row.begin(), row.end());
+                    }
+                    done(std::move(reply));
+                  });
 }
 
 }  // namespace capstan

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,6 +30,7 @@
 #include "server/checkpoint/checkpoint_writer.h"
 #include "server/checkpoint/shard_storage.h"
 #include "server/service/job_models.h"
+#include "server/service/replica_links.h"
 #include "server/service/tracing_endpoint.h"
 #include "server/shard/shard_host.h"
 
@@ -51,6 +53,9 @@ class ParameterServer : public ParameterEndpoint {
     // Optional: hears whether the server owns its shards. UNAVAILABLE: the message says what it
     // waits for.
     std::function<void(absl::Status)> on_readiness = [](const absl::Status&) {};
+    // Connects to another server of the job, for changes of copies. Required in jobs with two
+    // replicas.
+    ReplicaLinks::Connect connect_replica;
     // Optional, for simulations: interruptions, threads, and files of checkpoints.
     Shard::Interruption interruption;
     std::function<void(absl::AnyInvocable<void()> body)> spawn;
@@ -75,9 +80,15 @@ class ParameterServer : public ParameterEndpoint {
   void Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
                 ReplyCallback done) override;
 
+  // Takes the changes of other servers' shards, for the copies here. UNAVAILABLE until these exist.
+  ParameterEndpoint& records() { return records_; }
+  // For simulations; null until the shards exist.
+  const ShardHost* host() const { return serving_ == nullptr ? nullptr : host_.get(); }
+
   // The rows that a reader asks for. UNAVAILABLE until the shards exist. INVALID_ARGUMENT: too
-  // many, or see ShardHost::ReadRow. Thread-safe.
-  absl::StatusOr<v1::ReadRowsReply> ReadRows(const v1::ReadRowsRequest& request) const;
+  // many, or see ShardHost::ReadRows. Thread-safe.
+  using ReadCallback = absl::AnyInvocable<void(absl::StatusOr<v1::ReadRowsReply>)>;
+  void ReadRows(const v1::ReadRowsRequest& request, ReadCallback done);
 
   // The layer of a table. 0 for an unknown table, or before the shards exist. Thread-safe.
   int LayerOf(TableId table) const;
@@ -86,6 +97,17 @@ class ParameterServer : public ParameterEndpoint {
   uint64_t credit_bytes() const { return credit_bytes_; }
 
  private:
+  // The other door, for servers.
+  class Records : public ParameterEndpoint {
+   public:
+    explicit Records(ParameterServer* server) : server_(*server) {}
+    void Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
+                  ReplyCallback done) override;
+
+   private:
+    ParameterServer& server_;
+  };
+
   absl::StatusOr<ServerId> ListenAndRegister(const v1::JobSpec& job, ListenFunction listen);
   absl::Status Follow(const v1::GetJobReply& job, ServerId id);
   // Acts on each view until the job ends. `acted_on` is the version of the latest one.
@@ -108,6 +130,9 @@ class ParameterServer : public ParameterEndpoint {
   void FollowCheckpoint(const v1::CheckpointOrder& order);
   // Holds exchanges back while a change of the consistency or a checkpoint has no step.
   void HoldBack(const v1::JobView& view);
+  // Has the copies of its shards made that the view names, and waits for those of others.
+  void FollowCopies(const v1::GetJobReply& job, ServerId id, const v1::JobView& view);
+  void ReportCopies(v1::CopyReport* report) const;
   // Adds the results of the latest view to a heartbeat.
   void Report(v1::HeartbeatRequest& request);
 
@@ -121,9 +146,12 @@ class ParameterServer : public ParameterEndpoint {
       nullptr;  // host_ or traced_host_; null until it exists
   std::atomic<uint64_t> credit_bytes_ = 0;
   // Only for the thread of Run:
-  int periods_acted_on_ = 0;         // of the consistency
-  std::optional<JobModels> models_;  // none until the shards exist
-  uint64_t cut_for_ = 0;             // number of the latest checkpoint with a step
+  int periods_acted_on_ = 0;                  // of the consistency
+  std::optional<JobModels> models_;           // none until the shards exist
+  uint64_t cut_for_ = 0;                      // number of the latest checkpoint with a step
+  std::map<ShardId, uint64_t> copy_numbers_;  // of copies that were begun or are expected
+  Records records_{this};
+  std::atomic<bool> has_copies_ = false;  // two copies of each shard
 
   Mutex mu_;
   std::vector<v1::NextStep> next_steps_ ABSL_GUARDED_BY(mu_);   // of entering workers
@@ -137,6 +165,8 @@ class ParameterServer : public ParameterEndpoint {
   // Destroyed before all above: it then answers parked exchanges, and connections ask for their
   // layers.
   std::unique_ptr<ShardHost> host_;
+
+  std::optional<ReplicaLinks> links_;  // between copies of host_ and other servers
 
   // Uses host_.
   MetricsSources::Registration host_metrics_;

@@ -10,11 +10,13 @@
 #include "common/base/program.h"
 #include "common/base/random.h"
 #include "common/base/status_macros.h"
+#include "common/job/job_properties.h"
 #include "common/membership/grpc_coordinator_client.h"
 #include "common/membership/member_agent.h"
 #include "common/metrics/metrics_page.h"
 #include "common/net/listening_socket.h"
 #include "common/net/own_address.h"
+#include "common/transport/grpc/grpc_endpoint.h"
 #include "common/transport/grpc/grpc_security.h"
 #include "common/trust/make_keys.h"
 #include "server/service/server_metrics.h"
@@ -116,14 +118,19 @@ ParameterServer::Options ServerProcess::ServerOptions() {
   };
   options.host = HostAndNetwork();
   options.tracer = context_->tracer();
+  options.connect_replica = [this](const std::string& address) {
+    return std::make_unique<GrpcEndpoint>(address, &context_->clock(), context_->security(),
+                                          SenderRole::kServer);
+  };
   return options;
 }
 
 // A worker of a running job has grpc_connections streams of exchanges to each server, and one
-// stream to open UCX. The server admits twice as many.
+// stream to open UCX; another server has ReplicaConnections. The server admits twice as many.
 uint32_t ServerProcess::MaxConnections(const v1::JobSpec& job) const {
   if (options_.max_connections > 0) return options_.max_connections;
-  return 2 * job.cluster().num_workers() * (job.transport().grpc_connections() + 1);
+  return 2 * (job.cluster().num_workers() * (job.transport().grpc_connections() + 1) +
+              ReplicaConnections(job));
 }
 
 ReplyOrder ServerProcess::OrderOf(const v1::JobSpec& job, uint32_t connections) {
@@ -142,8 +149,13 @@ absl::StatusOr<ServerAddress> ServerProcess::Listen(const v1::JobSpec& job) {
   RETURN_IF_ERROR(ListenForUcx(job));
   std::vector<grpc::Service*> services = {service_.get(), &*reader_service_};
   if (ucx_service_ != nullptr) services.push_back(ucx_service_.get());
+  if (job.cluster().replicas() > 1) {
+    replica_service_ =
+        std::make_unique<GrpcReplicaService>(&server_->records(), &*streams_, &guard_);
+    services.push_back(replica_service_.get());
+  }
   RETURN_IF_ERROR(ExpectOpenFiles(uint64_t{job.cluster().num_workers()} * connections +
-                                  context_->ListenerConnections()));
+                                  2 * ReplicaConnections(job) + context_->ListenerConnections()));
   GrpcServer::Options options;
   options.guard = &guard_;
   options.max_connections = MaxConnections(job);
@@ -157,7 +169,7 @@ absl::StatusOr<ServerAddress> ServerProcess::Listen(const v1::JobSpec& job) {
 
 absl::Status ServerProcess::ListenForUcx(const v1::JobSpec& job) {
   ASSIGN_OR_RETURN(
-      ucx_, StartUcxTransportOfJob(job.transport(), &context_->clock(), options_.on_ucx_blocked,
+      ucx_, StartUcxTransportOfJob(TransportOf(job), &context_->clock(), options_.on_ucx_blocked,
                                    {context_->security(), job.name()}));
   if (ucx_ == nullptr) return absl::OkStatus();
   ucx_listener_ = ucx_->Listen(&*owners_, OrderOf(job, /*connections=*/1));

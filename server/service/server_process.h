@@ -18,6 +18,7 @@
 #include "common/routing/routing_table.h"
 #include "common/transport/grpc/call_guard.h"
 #include "common/transport/grpc/grpc_parameter_service.h"
+#include "common/transport/grpc/grpc_replica_service.h"
 #include "common/transport/grpc/grpc_server.h"
 #include "common/transport/grpc/stream_limit.h"
 #include "common/transport/reply_order.h"
@@ -95,6 +96,7 @@ class ServerProcess {
   std::unique_ptr<UcxTransport::Listener> ucx_listener_;
   std::unique_ptr<GrpcUcxService> ucx_service_;
   std::unique_ptr<GrpcParameterService> service_;
+  std::unique_ptr<GrpcReplicaService> replica_service_;  // null: the job has one replica
   std::optional<GrpcReaderService> reader_service_;
   std::unique_ptr<GrpcServer> listening_;
   MetricsSources::Registration counts_;  // of connections

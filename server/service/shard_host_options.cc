@@ -107,6 +107,9 @@ absl::StatusOr<ShardHost::Options> ShardHostOptions(const v1::GetJobReply& job, 
   for (int shard = 0; shard < view.server_of_shard_size(); ++shard) {
     if (ServerId(view.server_of_shard(shard)) == id) options.shards.push_back(ShardId(shard));
   }
+  for (int shard = 0; shard < view.copies_size(); ++shard) {
+    if (ServerId(view.copies(shard).server()) == id) options.backups.push_back(ShardId(shard));
+  }
   options.epoch = Epoch(view.epoch());
   return options;
 }

@@ -99,6 +99,9 @@ absl::Status CheckRequest(const ExchangeRequest& request, const CheckedSlice& sl
   if (const auto* pull = std::get_if<WorkerStatePull>(&request.purpose)) {
     return pull->is_program ? CheckPlaceOfPrograms(slice) : absl::OkStatus();
   }
+  if (std::holds_alternative<ReplicaRecord>(request.purpose)) {
+    return absl::InvalidArgumentError("expected no change of a copy: only servers send them");
+  }
   if (std::holds_alternative<Probe>(request.purpose)) {
     return absl::InvalidArgumentError("expected no probe: the server answers it");
   }

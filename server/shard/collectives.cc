@@ -23,12 +23,6 @@ constexpr size_t kMostKeptBytes = size_t{16} << 20;
 // So many joins before one step are kept.
 constexpr size_t kMostKeptJoins = 1000;
 
-// With what a result takes beside its bytes.
-size_t KeptBytes(const Collective& operation, const Payload& result) {
-  constexpr size_t kOverhead = 256;
-  return result.size_bytes() + operation.shape.size() * sizeof(uint64_t) + kOverhead;
-}
-
 template <typename Value>
 Value Combined(CollectiveType type, Value a, Value b) {
   if (type == CollectiveType::kSum || type == CollectiveType::kMean) {
@@ -160,6 +154,13 @@ bool Collectives::AnswerAtOnce(WorkerId worker, Place& place, const Collective& 
     return true;
   }
   if (absl::Status status = CheckPart(worker, part); !status.ok()) return answer(std::move(status));
+  const bool is_alone =
+      part.type == CollectiveType::kJoin || part.type == CollectiveType::kEndOfStep;
+  if (!is_alone && part.step < place.worker.first_step) {
+    return answer(absl::InvalidArgumentError(
+        absl::StrCat("expected operations of worker ", worker.value(), " from its first step ",
+                     place.worker.first_step.value(), " on, got ", WhichOf(part))));
+  }
   if (place.is_joined && part.type != CollectiveType::kJoin) {
     return answer(absl::InvalidArgumentError(absl::StrCat(
         "expected no ", Describe(part), " of worker ", worker.value(), " before all have joined")));
@@ -308,6 +309,11 @@ Payload Collectives::Combine(const Name& name) const {
       break;
   }
   return PayloadOf(std::move(result));
+}
+
+size_t Collectives::KeptBytes(const Collective& operation, const Payload& result) {
+  constexpr size_t kOverhead = 256;
+  return result.size_bytes() + operation.shape.size() * sizeof(uint64_t) + kOverhead;
 }
 
 void Collectives::Keep(const Collective& operation, const Payload& result) {

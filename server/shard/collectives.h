@@ -13,6 +13,7 @@
 #include "common/exchange/collective.h"
 #include "common/exchange/parameter_endpoint.h"
 #include "common/exchange/payload.h"
+#include "proto/replica.pb.h"
 #include "server/slice/parked_pulls.h"
 #include "server/slice/shard_snapshot.h"
 
@@ -50,6 +51,11 @@ class Collectives {
   void Cancel(const absl::Status& status, ReleasedReplies* released);
 
   int64_t num_parked() const;
+
+  // All of it, for a copy on another server; and goes on as such a copy: nobody waits here.
+  void Save(v1::CollectivesState* state) const;
+  // INVALID_ARGUMENT.
+  absl::Status Load(const v1::CollectivesState& state);
 
  private:
   // Step and number of an operation.
@@ -110,6 +116,8 @@ class Collectives {
   // for which `first` waits.
   absl::Status CheckAgree(WorkerId first) const;
   Payload Combine(const Name& name) const;
+  // With what a result takes beside its bytes.
+  static size_t KeptBytes(const Collective& operation, const Payload& result);
   // Keeps the result until all have pushed the step after the operation's, if there is room for it.
   void Keep(const Collective& operation, const Payload& result);
   void DropDone();

@@ -348,6 +348,14 @@ TEST_F(CollectivesTest, NobodyWaitsForAWorkerBeforeItsFirstStep) {
   EXPECT_THAT(ResultOf(1), ElementsAre(3));
 }
 
+TEST_F(CollectivesTest, AWorkerDoesNoOperationBeforeItsFirstStep) {
+  SetWorkers(2, /*incarnation=*/1, /*first_step=*/5);
+  Send(1, Part(4, 0, CollectiveType::kBarrier));
+  EXPECT_TRUE(absl::IsInvalidArgument(StatusOf(1))) << StatusOf(1);
+  Send(0, Doubles(4, 0, CollectiveType::kSum, {1}));
+  EXPECT_THAT(ResultOf(0), ElementsAre(1));
+}
+
 TEST_F(CollectivesTest, AJoinedWorkerFollowsUntilAllHaveJoined) {
   SetWorkers(3);
   Progress(0, 7);

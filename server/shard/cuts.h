@@ -47,7 +47,8 @@ class Cuts {
 
 inline void Push(ShardHost& host, int worker, int64_t step, float gradient) {
   const auto result = Send(host, Request(worker, Step(step), std::nullopt, gradient));
-  ASSERT_EQ(result->replies, 1);
+  // One that is kept is answered once it is applied.
+  ASSERT_LE(result->replies, 1);
   ASSERT_TRUE(result->reply.status.ok()) << result->reply.status;
 }
 

@@ -13,7 +13,7 @@ namespace {
 class ABSL_SCOPED_LOCKABLE MeasuredLock {
  public:
   // `clock` null: measures nothing. `counts` is guarded by the mutex.
-  MeasuredLock(Mutex* mutex, const Clock* clock, ShardCounts* counts)
+  MeasuredLock(TurnMutex* mutex, const Clock* clock, ShardCounts* counts)
       ABSL_EXCLUSIVE_LOCK_FUNCTION(mutex) ABSL_NO_THREAD_SAFETY_ANALYSIS : mutex_(*mutex),
                                                                            clock_(clock),
                                                                            counts_(*counts) {
@@ -35,7 +35,7 @@ class ABSL_SCOPED_LOCKABLE MeasuredLock {
  private:
   absl::Time Now() const { return clock_ == nullptr ? absl::Time() : clock_->Now(); }
 
-  Mutex& mutex_;
+  TurnMutex& mutex_;
   const Clock* const clock_;
   ShardCounts& counts_;
   absl::Time begin_;
@@ -43,25 +43,31 @@ class ABSL_SCOPED_LOCKABLE MeasuredLock {
 
 }  // namespace
 
-void Shard::Run(Due due) const {
+Shard::~Shard() {
+  MutexLock lock(&access_->mu);
+  access_->shard = nullptr;
+}
+
+void Shard::Run(Due due) {
   for (auto& [done, reply] : due.replies) {
     reply.epoch = epoch_;
     done(std::move(reply));
   }
+  if (due.sends_to > 0) SendChanges(due.sends_to);
   if (due.on_cut != nullptr) due.on_cut(std::move(due.cut));
 }
 
 absl::Status Shard::AddSlice(SliceKey key, std::unique_ptr<Slice> slice,
                              const SliceSnapshot* snapshot) {
   if (snapshot != nullptr) RETURN_IF_ERROR(slice->Restore(*snapshot));
-  MutexLock lock(&mu_);
-  slices_.emplace(key, std::move(slice));
+  TurnLock lock(&mu_);
+  contents_.slices.emplace(key, std::move(slice));
   return absl::OkStatus();
 }
 
 void Shard::RestoreWorkers(absl::Span<const Worker> workers) {
-  MutexLock lock(&mu_);
-  for (const Worker& worker : workers) workers_.emplace(worker.worker, worker);
+  TurnLock lock(&mu_);
+  for (const Worker& worker : workers) contents_.workers.emplace(worker.worker, worker);
 }
 
 void Shard::Exchange(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback done) {
@@ -77,8 +83,9 @@ void Shard::Enter(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback do
   {
     const MeasuredLock lock(&mu_, clock_, &counts_);
     absl::Status status = CheckSenderLocked(request.sender);
-    const auto it = slices_.find(request.slice);
-    if (status.ok() && it == slices_.end()) status = absl::InternalError("no such slice here");
+    const auto it = contents_.slices.find(request.slice);
+    if (status.ok() && it == contents_.slices.end())
+      status = absl::InternalError("no such slice here");
     if (status.ok()) {
       CountRequestLocked(request);
       DispatchLocked(std::move(request), *it->second, std::move(done), &due.replies);
@@ -87,7 +94,7 @@ void Shard::Enter(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback do
       due.replies.emplace_back(std::move(done), ErrorReply(std::move(status)));
     }
     request.purpose = WorkerStatePull();  // What it brought is released before its reply.
-    CountRepliesLocked(due.replies);
+    EndLocked(due);
   }
   Run(std::move(due));
 }
@@ -97,16 +104,19 @@ void Shard::DispatchLocked(ExchangeRequest&& request, Slice& slice,
   const WorkerId worker = request.sender.worker;
   if (auto* collective = std::get_if<Collective>(&request.purpose)) {
     if (slice.IsWhole(collective->step)) {
-      return collectives_.Exchange(worker, std::move(*collective), std::move(done), released);
+      NoteExchangeLocked(request);
+      return contents_.collectives.Exchange(worker, std::move(*collective), std::move(done),
+                                            released);
     }
     released->emplace_back(
         std::move(done),
         ErrorReply(absl::UnimplementedError("operations of all workers need --consistency=bsp")));
     return;
   }
+  NoteExchangeLocked(request);
   const bool is_first = request.slice == kCollectiveSlice && PushOf(request) != nullptr;
   slice.Exchange(std::move(request), std::move(done), released);
-  if (is_first) collectives_.NoteProgress(worker, slice.next_step(worker), released);
+  if (is_first) NoteProgressLocked(worker, slice.next_step(worker), released);
 }
 
 void Shard::CountRequestLocked(const ExchangeRequest& request) {
@@ -127,22 +137,28 @@ void Shard::CountRequestLocked(const ExchangeRequest& request) {
                        PayloadBytes(request));
 }
 
-void Shard::CountRepliesLocked(const ReleasedReplies& replies) {
-  for (const auto& [done, reply] : replies) {
+void Shard::EndLocked(Due& due) {
+  for (const auto& [done, reply] : due.replies) {
     counts_.sent.Add(reply.codec, reply.values.size_bytes());
   }
+  for (auto& [done, reply] : due.replies) {
+    if (!end_.ok() && reply.status.ok()) reply = ErrorReply(end_);
+  }
+  if (copy_ == nullptr) return;
+  copy_->Hold(&due.replies);
+  due.sends_to = copy_->BeginSending();
 }
 
 int64_t Shard::num_exchanges() const {
-  MutexLock lock(&mu_);
+  TurnLock lock(&mu_);
   return counts_.exchanges();
 }
 
 ShardCounts Shard::counts() {
-  MutexLock lock(&mu_);
+  TurnLock lock(&mu_);
   ShardCounts counts = counts_;
-  counts.parked += collectives_.num_parked();
-  for (const auto& [key, slice] : slices_) {
+  counts.parked += contents_.collectives.num_parked();
+  for (const auto& [key, slice] : contents_.slices) {
     counts.parked += slice->num_parked();
     counts.duplicate_pushes += slice->duplicate_pushes();
     counts.memory += slice->memory();
@@ -151,8 +167,8 @@ ShardCounts Shard::counts() {
 }
 
 absl::Status Shard::CheckSenderLocked(const Sender& sender) const {
-  const auto it = workers_.find(sender.worker);
-  if (it == workers_.end()) {
+  const auto it = contents_.workers.find(sender.worker);
+  if (it == contents_.workers.end()) {
     return absl::FailedPreconditionError(
         absl::StrCat("worker ", sender.worker.value(),
                      " is no live member of the job: it was declared dead or never registered"));
@@ -179,19 +195,20 @@ absl::Status Shard::CheckSenderLocked(const Sender& sender) const {
 void Shard::SetLiveWorkers(absl::Span<const Worker> workers) {
   Due due;
   {
-    MutexLock lock(&mu_);
-    const Workers previous = std::exchange(workers_, {});
-    for (const Worker& worker : workers) workers_.emplace(worker.worker, worker);
-    for (auto& [key, slice] : slices_) ChangeWorkersLocked(previous, *slice, &due.replies);
-    if (const auto first = slices_.find(kCollectiveSlice); first != slices_.end()) {
-      collectives_.SetWorkers(workers, &due.replies);
+    TurnLock lock(&mu_);
+    const Workers previous = std::exchange(contents_.workers, {});
+    for (const Worker& worker : workers) contents_.workers.emplace(worker.worker, worker);
+    if (copy_ != nullptr) copy_->NoteMembers(workers);
+    for (auto& [key, slice] : contents_.slices) ChangeWorkersLocked(previous, *slice, &due.replies);
+    if (const auto first = contents_.slices.find(kCollectiveSlice);
+        first != contents_.slices.end()) {
+      contents_.collectives.SetWorkers(workers, &due.replies);
       for (const Worker& worker : workers) {
-        collectives_.NoteProgress(worker.worker, first->second->next_step(worker.worker),
-                                  &due.replies);
+        NoteProgressLocked(worker.worker, first->second->next_step(worker.worker), &due.replies);
       }
     }
     TakeCutLocked(due);
-    CountRepliesLocked(due.replies);
+    EndLocked(due);
   }
   Run(std::move(due));
 }
@@ -200,7 +217,7 @@ void Shard::ChangeWorkersLocked(const Workers& previous, Slice& slice,
                                 ReleasedReplies* released) const {
   std::vector<WorkerId> added;
   std::vector<WorkerId> entered;
-  for (const auto& [id, worker] : workers_) {
+  for (const auto& [id, worker] : contents_.workers) {
     const auto known = previous.find(id);
     const bool is_known =
         known != previous.end() && known->second.incarnation == worker.incarnation;
@@ -210,9 +227,14 @@ void Shard::ChangeWorkersLocked(const Workers& previous, Slice& slice,
     if (!is_entered && !worker.is_entering) entered.push_back(id);
   }
   if (!added.empty()) slice.AddWorkers(added, released);
-  for (const WorkerId id : entered) slice.EnterWorker(id, workers_.at(id).first_step, released);
+  for (const auto& [id, worker] : contents_.workers) {
+    const auto known = previous.find(id);
+    if (worker.is_lost && known != previous.end() && !known->second.is_lost) slice.LoseWorker(id);
+  }
+  for (const WorkerId id : entered)
+    slice.EnterWorker(id, contents_.workers.at(id).first_step, released);
   for (const auto& [id, worker] : previous) {
-    if (workers_.count(id) == 0) slice.RemoveWorker(id, released);
+    if (contents_.workers.count(id) == 0) slice.RemoveWorker(id, released);
   }
 }
 
@@ -220,10 +242,10 @@ template <typename Action>
 void Shard::ForEachSlice(Action action) {
   Due due;
   {
-    MutexLock lock(&mu_);
-    for (auto& [key, slice] : slices_) action(key, *slice, &due.replies);
+    TurnLock lock(&mu_);
+    for (auto& [key, slice] : contents_.slices) action(key, *slice, &due.replies);
     TakeCutLocked(due);
-    CountRepliesLocked(due.replies);
+    EndLocked(due);
   }
   Run(std::move(due));
 }
@@ -241,16 +263,16 @@ Step Shard::OpenStep(WorkerId worker) {
   ForEachSlice([worker, &open](const SliceKey&, Slice& slice, ReleasedReplies*) {
     open = std::min(open, slice.next_step(worker));
   });
-  MutexLock lock(&mu_);
-  const bool has_operations = has_programs_ && slices_.count(kCollectiveSlice) > 0;
-  return has_operations ? std::min(open, collectives_.OpenStep(worker)) : open;
+  TurnLock lock(&mu_);
+  const bool has_operations = has_programs_ && contents_.slices.count(kCollectiveSlice) > 0;
+  return has_operations ? std::min(open, contents_.collectives.OpenStep(worker)) : open;
 }
 
 template <typename Take>
 ShardSnapshot Shard::CollectLocked(Take take) const {
   ShardSnapshot snapshot;
-  for (const auto& [id, worker] : workers_) snapshot.workers.push_back(worker);
-  for (const auto& [key, slice] : slices_) {
+  for (const auto& [id, worker] : contents_.workers) snapshot.workers.push_back(worker);
+  for (const auto& [key, slice] : contents_.slices) {
     snapshot.slices.push_back(take(*slice));
     snapshot.slices.back().key = key;
   }
@@ -258,34 +280,61 @@ ShardSnapshot Shard::CollectLocked(Take take) const {
 }
 
 ShardSnapshot Shard::Snapshot() {
-  MutexLock lock(&mu_);
+  TurnLock lock(&mu_);
   return CollectLocked([](const Slice& slice) { return slice.Snapshot(); });
 }
 
 void Shard::CutAt(Step step, CutCallback on_cut) {
   Due due;
   {
-    MutexLock lock(&mu_);
+    TurnLock lock(&mu_);
     on_cut_ = std::move(on_cut);
-    first_uncut_ = slices_.begin();
-    for (auto& [key, slice] : slices_) slice->CutAt(step, &due.replies);
+    first_uncut_ = contents_.slices.begin();
+    for (auto& [key, slice] : contents_.slices) slice->CutAt(step, &due.replies);
     TakeCutLocked(due);
-    CountRepliesLocked(due.replies);
+    EndLocked(due);
   }
   Run(std::move(due));
 }
 
 void Shard::TakeCutLocked(Due& due) {
   if (on_cut_ == nullptr) return;
-  while (first_uncut_ != slices_.end() && first_uncut_->second->has_cut()) ++first_uncut_;
-  if (first_uncut_ != slices_.end()) return;
+  while (first_uncut_ != contents_.slices.end() && first_uncut_->second->has_cut()) ++first_uncut_;
+  if (first_uncut_ != contents_.slices.end()) return;
   due.cut = CollectLocked([](Slice& slice) { return slice.TakeCut(); });
+  due.cut.with_lock = [access = access_](absl::FunctionRef<void()> use) {
+    MutexLock lock(&access->mu);
+    if (access->shard == nullptr) return false;
+    access->shard->UseLast(use);
+    return true;
+  };
   due.on_cut = std::exchange(on_cut_, nullptr);
 }
 
-bool Shard::ReadRow(SliceKey slice, uint64_t key, absl::Span<float> values) {
-  MutexLock lock(&mu_);
-  return slices_.at(slice)->ReadRow(key, values);
+void Shard::ReadRows(SliceKey slice, absl::Span<const uint64_t> keys, size_t dim,
+                     ReadCallback done) {
+  Due due;
+  {
+    TurnLock lock(&mu_);
+    std::vector<std::vector<float>> rows;
+    for (const uint64_t key : keys) {
+      std::vector<float>& row = rows.emplace_back(dim);
+      if (!contents_.slices.at(slice)->ReadRow(key, absl::MakeSpan(row))) row.clear();
+    }
+    due.replies.emplace_back(
+        [done = std::move(done), rows = std::move(rows)](const ExchangeReply& reply) mutable {
+          reply.status.ok() ? done(std::move(rows)) : done(reply.status);
+        },
+        ExchangeReply());
+    EndLocked(due);
+  }
+  Run(std::move(due));
+}
+
+void Shard::UseLast(absl::FunctionRef<void()> use) {
+  mu_.LockLast();
+  use();
+  mu_.UnlockLast();
 }
 
 void Shard::SetSchedules(const TableSchedules& schedules) {
@@ -302,13 +351,14 @@ Step Shard::HoldBack() {
   return held_from;
 }
 
-void Shard::CancelParked(const absl::Status& status) {
+void Shard::End(const absl::Status& status) {
   Due due;
   {
-    MutexLock lock(&mu_);
-    collectives_.Cancel(status, &due.replies);
-    for (auto& [key, slice] : slices_) slice->CancelParked(status, &due.replies);
-    CountRepliesLocked(due.replies);
+    TurnLock lock(&mu_);
+    end_ = status;
+    contents_.collectives.Cancel(status, &due.replies);
+    for (auto& [key, slice] : contents_.slices) slice->CancelParked(status, &due.replies);
+    if (copy_ != nullptr) copy_->Cancel(status, &due.replies);
   }
   Run(std::move(due));
 }

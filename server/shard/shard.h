@@ -4,12 +4,15 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/functional/any_invocable.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "common/base/clock.h"
 #include "common/base/ids.h"
@@ -17,7 +20,9 @@
 #include "common/exchange/parameter_endpoint.h"
 #include "common/tensor/slicing.h"
 #include "server/consistency/consistency_schedule.h"
-#include "server/shard/collectives.h"
+#include "server/shard/copy_sender.h"
+#include "server/shard/shard_contents.h"
+#include "server/shard/turn_mutex.h"
 #include "server/slice/shard_counts.h"
 #include "server/slice/shard_snapshot.h"
 #include "server/slice/slice.h"
@@ -46,7 +51,13 @@ class Shard {
       : epoch_(epoch),
         interruption_(std::move(interruption)),
         clock_(clock),
-        has_programs_(has_programs) {}
+        has_programs_(has_programs),
+        access_(std::make_shared<Access>()) {
+    MutexLock lock(&access_->mu);
+    access_->shard = this;
+  }
+  // Cuts whose rows are not copied yet are of no use any more.
+  ~Shard();
 
   // Only before the first exchange. With `snapshot`, the slice goes on where that one was;
   // RestoreWorkers must follow. RESOURCE_EXHAUSTED.
@@ -64,6 +75,16 @@ class Shard {
   // is free.
   void Exchange(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback done);
 
+  // From now on the shard has a copy there, which is made at once, beside what goes on. One that it
+  // had is given up. `pool` outlives the shard, and the target's link has answered everything when
+  // the shard ends.
+  void BeginCopy(ShardId id, const CopyTarget& target, BufferPool* pool);
+  // How far it is. None: there is no copy.
+  std::optional<CopyProgress> copy_progress() const;
+  // Calls `use` when the lock is held, for simulations that compare copies: with the sequence of
+  // the latest change.
+  void LookAt(absl::FunctionRef<void(uint64_t sequence, const ShardContents& contents)> use) const;
+
   // As ShardHost::SetLiveWorkers.
   void SetLiveWorkers(absl::Span<const Worker> workers);
   // The largest Slice::next_step of a live worker.
@@ -74,29 +95,40 @@ class Shard {
   // The shard at one moment. The caller sets its id.
   ShardSnapshot Snapshot();
   // Takes each slice's snapshot as Slice::CutAt, and then calls `on_cut` with all of them, on any
-  // thread. The snapshot has no id yet. A cut that is not done is given up.
+  // thread. The snapshot has no id yet, and its rows come with CopyRows. A cut that is not done is
+  // given up.
   using CutCallback = absl::AnyInvocable<void(ShardSnapshot)>;
   void CutAt(Step step, CutCallback on_cut);
-  // As Slice::ReadRow of a slice here.
-  bool ReadRow(SliceKey slice, uint64_t key, absl::Span<float> values);
+  // Reads rows of a slice here, as Slice::ReadRow; a key without a row gets none. `done` runs as a
+  // reply does: not before the shard's copy has what was read. An error: the shard has ended.
+  using ReadCallback = absl::AnyInvocable<void(absl::StatusOr<std::vector<std::vector<float>>>)>;
+  void ReadRows(SliceKey slice, absl::Span<const uint64_t> keys, size_t dim, ReadCallback done);
   // As Slice::SetSchedule, with a schedule for each table.
   void SetSchedules(const TableSchedules& schedules);
   // As Slice::HoldBack, for all slices. Returns the largest of their steps.
   Step HoldBack();
-  void CancelParked(const absl::Status& status);
+  // Answers all that waits with `status`, and from now on what would be answered OK.
+  void End(const absl::Status& status);
   ShardCounts counts();
   // ShardCounts::exchanges alone. Cheap.
   int64_t num_exchanges() const;
 
  private:
-  using Workers = std::map<WorkerId, Worker>;
-  using Slices = std::map<SliceKey, std::unique_ptr<Slice>>;
+  using Workers = ShardContents::Workers;
+  using Slices = ShardContents::Slices;
 
   // What is due once the lock is free.
   struct Due {
     ReleasedReplies replies;
     CutCallback on_cut;  // null: no cut is done
     ShardSnapshot cut;
+    uint64_t sends_to = 0;  // changes to the copy of this number; 0: does not
+  };
+
+  // Leads to the shard until its end, which waits for who uses it.
+  struct Access {
+    Mutex mu;
+    Shard* shard ABSL_GUARDED_BY(mu) = nullptr;
   };
 
   void Enter(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback done);
@@ -114,23 +146,33 @@ class Shard {
   // All slices as `take` returns them.
   template <typename Take>
   ShardSnapshot CollectLocked(Take take) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Runs `use` under the lock. Exchanges that wait go first.
+  void UseLast(absl::FunctionRef<void()> use);
   void TakeCutLocked(Due& due) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void CountRequestLocked(const ExchangeRequest& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void CountRepliesLocked(const ReleasedReplies& replies) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void Run(Due due) const;
+  // What comes last under the lock: counts the replies, and keeps those that wait for the copy.
+  void EndLocked(Due& due) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void Run(Due due);
+  // Sends changes to the copy until there are none.
+  void SendChanges(uint64_t copy);
+  void OnAnswer(uint64_t copy, uint64_t attempt, const ExchangeReply& reply);
+  void NoteProgressLocked(WorkerId worker, Step next, ReleasedReplies* released)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  // Notes an exchange that is no step, for the copy.
+  void NoteExchangeLocked(const ExchangeRequest& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const Epoch epoch_;
   const Interruption interruption_;
   const Clock* const clock_;
   const bool has_programs_;
-  mutable Mutex mu_;
-  Workers workers_ ABSL_GUARDED_BY(mu_);  // the live ones
-  // Ordered: a change of the membership then answers parked pulls in the same order in every run.
-  Slices slices_ ABSL_GUARDED_BY(mu_);
-  Collectives collectives_ ABSL_GUARDED_BY(mu_);       // if kCollectiveSlice is here
-  ShardCounts counts_ ABSL_GUARDED_BY(mu_);            // without those of the slices
-  CutCallback on_cut_ ABSL_GUARDED_BY(mu_);            // null: no cut is pending
-  Slices::iterator first_uncut_ ABSL_GUARDED_BY(mu_);  // for on_cut_: those before it are cut
+  const std::shared_ptr<Access> access_;  // also of cuts whose rows are not copied yet
+  mutable TurnMutex mu_;
+  ShardContents contents_ ABSL_GUARDED_BY(mu_);
+  absl::Status end_ ABSL_GUARDED_BY(mu_);                  // of End
+  std::unique_ptr<CopySender> copy_ ABSL_GUARDED_BY(mu_);  // null: there is no copy
+  ShardCounts counts_ ABSL_GUARDED_BY(mu_);                // without those of the slices
+  CutCallback on_cut_ ABSL_GUARDED_BY(mu_);                // null: no cut is pending
+  Slices::iterator first_uncut_ ABSL_GUARDED_BY(mu_);      // for on_cut_: those before it are cut
 };
 
 }  // namespace capstan

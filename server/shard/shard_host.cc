@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/printable_text.h"
 #include "common/base/status_macros.h"
@@ -49,14 +50,11 @@ absl::StatusOr<std::unique_ptr<ShardHost>> ShardHost::Create(Options options,
                                                              const Source& source) {
   std::unique_ptr<ShardHost> host(new ShardHost(std::move(options)));
   for (const ShardId shard : host->options_.shards) RETURN_IF_ERROR(host->AddShard(shard, source));
+  for (const ShardId shard : host->options_.backups) host->AddBackup(shard);
   return host;
 }
 
-ShardHost::~ShardHost() {
-  for (const auto& shard : shards_) {
-    shard->CancelParked(absl::UnavailableError("the server is shutting down"));
-  }
-}
+ShardHost::~ShardHost() { End(absl::UnavailableError("the server is shutting down")); }
 
 absl::Status ShardHost::AddShard(ShardId id, const Source& source) {
   auto shard = std::make_unique<Shard>(options_.epoch, options_.interruption, options_.clock,
@@ -183,7 +181,14 @@ absl::Status ShardHost::CheckFits(SliceKey key, const SliceSnapshot& slice) cons
   const size_t arrays = optimizer == nullptr
                             ? std::min(slice.optimizer_state.size(), kMaxTableStateArrays)
                             : static_cast<size_t>(optimizer->state_count());
-  if (slice.values.size_bytes() == bytes && slice.optimizer_state.size() == arrays &&
+  const auto is_slice = [bytes](const Payload& array) { return array.size_bytes() == bytes; };
+  const bool have_size =
+      absl::c_all_of(slice.optimizer_state, is_slice) &&
+      (!slice.copy.has_value() || is_slice(slice.copy->values)) &&
+      absl::c_all_of(slice.kept, [&is_slice](const SliceSnapshot::KeptPush& push) {
+        return push.is_empty || is_slice(push.gradient);
+      });
+  if (have_size && is_slice(slice.values) && slice.optimizer_state.size() == arrays &&
       slice.own_arrays == OwnArrays(key.table)) {
     return absl::OkStatus();
   }
@@ -191,6 +196,13 @@ absl::Status ShardHost::CheckFits(SliceKey key, const SliceSnapshot& slice) cons
       SliceName(key), ": expected ", bytes, " bytes, ", arrays, " arrays of the optimizer and ",
       OwnArrays(key.table), " of a worker, got ", slice.values.size_bytes(), " bytes, ",
       slice.optimizer_state.size(), " and ", slice.own_arrays));
+}
+
+absl::StatusOr<std::unique_ptr<Slice>> ShardHost::MakeSliceOf(SliceSnapshot& slice) {
+  if (IsSparse(slice.key.table)) return MakeSparseSlice(slice.key);
+  DenseSlice::Options options = DenseOptions(slice.key);
+  ASSIGN_OR_RETURN(options.memory, SliceState::Take(slice));
+  return std::make_unique<DenseSlice>(std::move(options));
 }
 
 absl::Status ShardHost::RestoreSlices(ShardId id, ShardSnapshot snapshot, Shard& shard) {
@@ -203,14 +215,7 @@ absl::Status ShardHost::RestoreSlices(ShardId id, ShardSnapshot snapshot, Shard&
   for (size_t i = 0; i < keys.size(); ++i) {
     SliceSnapshot& slice = snapshot.slices[i];
     RETURN_IF_ERROR(Annotate(CheckFits(keys[i], slice), name));
-    std::unique_ptr<Slice> made;
-    if (IsSparse(keys[i].table)) {
-      ASSIGN_OR_RETURN(made, MakeSparseSlice(keys[i]));
-    } else {
-      DenseSlice::Options options = DenseOptions(keys[i]);
-      ASSIGN_OR_RETURN(options.memory, SliceState::Take(slice));
-      made = std::make_unique<DenseSlice>(std::move(options));
-    }
+    ASSIGN_OR_RETURN(std::unique_ptr<Slice> made, MakeSliceOf(slice));
     RETURN_IF_ERROR(shard.AddSlice(keys[i], std::move(made), &slice));
   }
   shard.RestoreWorkers(snapshot.workers);
@@ -258,6 +263,7 @@ void ShardHost::CutAt(Step step, const std::function<void(ShardSnapshot)>& on_cu
 ShardCounts ShardHost::counts() const {
   ShardCounts counts;
   for (const auto& shard : shards_) counts += shard->counts();
+  for (const auto& [id, backup] : backups_) counts.memory += backup->memory();
   return counts;
 }
 
@@ -283,27 +289,6 @@ absl::Status ShardHost::ReadSlices(
     }
   }
   return absl::OkStatus();
-}
-
-absl::StatusOr<std::vector<float>> ShardHost::ReadRow(absl::string_view table, uint64_t key) const {
-  const std::vector<Table>& tables = options_.tables;
-  const auto found = std::find_if(tables.begin(), tables.end(), [table](const Table& one) {
-    return one.name == table && one.sparse.has_value();
-  });
-  if (found == tables.end()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "expected the name of a sparse table of the job, got ", ShortPrintableText(table)));
-  }
-  const ShardId id = ShardOfKey(key, options_.shard_count);
-  Shard* const shard = shard_of_id_[id.value()];
-  if (shard == nullptr) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("key ", key, " is in shard ", id.value(), ", which is not on this server"));
-  }
-  const SliceKey slice = RowsIn(id, TableId(static_cast<uint32_t>(found - tables.begin())));
-  std::vector<float> values(found->sparse->optimizer->dim());
-  if (!shard->ReadRow(slice, key, absl::MakeSpan(values))) values.clear();
-  return values;
 }
 
 void ShardHost::Exchange(ExchangeRequest&& request, DeliveredCallback delivered,

@@ -22,10 +22,12 @@
 #include "common/codec/table_codecs.h"
 #include "common/exchange/parameter_endpoint.h"
 #include "common/routing/placement.h"
+#include "common/tensor/buffer_pool.h"
 #include "common/tensor/slicing.h"
 #include "server/consistency/update_scale.h"
 #include "server/optimizer/optimizer.h"
 #include "server/shard/shard.h"
+#include "server/shard/shard_backup.h"
 #include "server/slice/dense_slice.h"
 #include "server/slice/shard_counts.h"
 #include "server/slice/slice.h"
@@ -79,6 +81,8 @@ class ShardHost : public ParameterEndpoint {
     std::unique_ptr<Optimizer> optimizer;  // Required for dense tables without their own
     TableSchedules schedules;              // Required
     std::vector<ShardId> shards;           // the ones on this server
+    std::vector<ShardId> backups;          // those of which it has the copy
+    Incarnation incarnation;               // of this server, for copies
     Epoch epoch;                           // of the routing table with `shards`
     const Clock* clock = nullptr;  // measures exchanges, and outlives the host; null: nothing does
     Shard::Interruption interruption;  // optional, for simulations
@@ -130,6 +134,23 @@ class ShardHost : public ParameterEndpoint {
   // Takes the snapshot of each shard as Shard::CutAt, and ends the holding back. `step` is
   // HoldBack's or a later one. Calls `on_cut` for each shard, on any threads.
   void CutAt(Step step, const std::function<void(ShardSnapshot)>& on_cut);
+  // A shard here has its copy there, which is made from now on.
+  void BeginCopy(ShardId shard, const CopyTarget& target);
+  // The copy of another server's shard, of this number, is made here.
+  void ExpectCopy(ShardId shard, uint64_t number);
+  // As ShardBackup::Take. More errors: FAILED_PRECONDITION: it is for another life of this server,
+  // or the shard has no copy here.
+  ExchangeReply TakeRecord(const ExchangeRequest& request);
+  // How far the copies of the shards here are.
+  std::vector<std::pair<ShardId, CopyProgress>> copies() const;
+  // For simulations: the shards here; null: it is not here.
+  const std::vector<ShardId>& shards() const { return options_.shards; }
+  const Shard* shard(ShardId id) const { return shard_of_id_[id.value()]; }
+  const ShardBackup* backup(ShardId id) const;
+
+  // Answers all that waits with `status`, and from now on what would be answered OK.
+  void End(const absl::Status& status);
+
   // Number of shards here that have slices.
   size_t filled_shards() const;
 
@@ -149,9 +170,11 @@ class ShardHost : public ParameterEndpoint {
   absl::Status ReadSlices(
       absl::FunctionRef<absl::Status(uint64_t offset, const SliceSnapshot& slice)> use);
 
-  // The row of a key of a sparse table as it is now; empty if there is none. INVALID_ARGUMENT:
-  // there is no sparse table of this name. FAILED_PRECONDITION: the key's shard is not here.
-  absl::StatusOr<std::vector<float>> ReadRow(absl::string_view table, uint64_t key) const;
+  // The rows of these keys of a sparse table as they are now, in the order of the keys; that of a
+  // key without one is empty. `done` runs once, on any thread. INVALID_ARGUMENT: there is no sparse
+  // table of this name. FAILED_PRECONDITION: the shard of a key is not here. UNAVAILABLE: the host
+  // has ended.
+  void ReadRows(absl::string_view table, absl::Span<const uint64_t> keys, Shard::ReadCallback done);
 
   // Number of pushes refused for a NaN or an infinity, by worker.
   std::map<WorkerId, int64_t> non_finite_pushes() const { return non_finite_pushes_.counts(); }
@@ -172,6 +195,7 @@ class ShardHost : public ParameterEndpoint {
   // Number of arrays of a worker's own state: the engine's, and a residual.
   uint32_t OwnArrays(TableId table) const;
   absl::Status AddShard(ShardId id, const Source& source);
+  void AddBackup(ShardId id);
   // The options that dense and sparse slices share.
   Slice::Options SliceOptions(SliceKey key);
   // The slice's memory is not set yet.
@@ -185,6 +209,8 @@ class ShardHost : public ParameterEndpoint {
   // INVALID_ARGUMENT, with both sides, unless this dense slice can go on as `slice` did.
   absl::Status CheckFits(SliceKey key, const SliceSnapshot& slice) const;
   absl::Status RestoreSlices(ShardId id, ShardSnapshot snapshot, Shard& shard);
+  // A slice that goes on as the snapshot says, but for its Restore.
+  absl::StatusOr<std::unique_ptr<Slice>> MakeSliceOf(SliceSnapshot& slice);
 
   const Options options_;  // with the initial schedules
   ReplyStateBudget reply_state_;
@@ -196,6 +222,8 @@ class ShardHost : public ParameterEndpoint {
   // Constant after construction:
   std::vector<std::unique_ptr<Shard>> shards_;  // on this server
   std::vector<Shard*> shard_of_id_;             // null: on another server
+  std::map<ShardId, std::unique_ptr<ShardBackup>> backups_;
+  BufferPool record_memory_;  // of changes for copies
 
   Mutex membership_mu_;  // serialises changes of the membership
 };

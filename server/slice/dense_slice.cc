@@ -1,10 +1,14 @@
 #include "server/slice/dense_slice.h"
 
+#include <xxhash.h>
+
 #include <algorithm>
+#include <memory>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
 #include "kernels/cpu/gradients.h"
 
@@ -53,7 +57,7 @@ absl::Status DenseSlice::ReadDense(WorkerId worker, DenseStep&& step, CheckedSte
         absl::StrCat(name(), ": expected no momentum, because the table's optimizer has none, got ",
                      *push.rates.momentum));
   }
-  read->push = HeadOf(push);
+  read->push = HeadOf(worker, push);
   if (!push.gradient.has_value() || IsAgain(worker, push)) return absl::OkStatus();
   const Codec& codec = codecs_.PushOf(push.step, push.gradient->codec);
   absl::StatusOr<EncodedGradient> gradient =
@@ -69,15 +73,120 @@ void DenseSlice::Apply(const CheckedPush& push, uint64_t learning_rate_divisor) 
       [&update](size_t offset, absl::Span<const float> block) { update.Apply(offset, block); });
 }
 
-void DenseSlice::ApplyMean(Step /*step*/, PushesOfStep pushes) {
+void DenseSlice::ApplyMean(Step /*step*/, PushesOfStep pushes, MeanForCopy* mean) {
   // The rates are those of the first one with a gradient.
   const CheckedPush& first =
       **std::find_if(pushes.begin(), pushes.end(),
                      [](const CheckedPush* push) { return push->gradient.has_value(); });
   const SliceState::Update update = state_.BeginUpdate(/*learning_rate_divisor=*/1, first.rates);
-  ForEachBlockOfMean(pushes, state_.size(), [&update](size_t offset, absl::Span<const float> mean) {
-    update.Apply(offset, mean);
+  const size_t bytes = state_.size() * sizeof(float);
+  float* copy = nullptr;
+  if (mean != nullptr && BytesOf(pushes) > bytes) {
+    std::shared_ptr<uint8_t> memory = mean->pool->Take(bytes);
+    copy = reinterpret_cast<float*>(memory.get());
+    mean->values = Payload(absl::Span<const float>(copy, state_.size()), std::move(memory));
+  }
+  ForEachBlockOfMean(pushes, state_.size(), [&](size_t offset, absl::Span<const float> block) {
+    update.Apply(offset, block);
+    if (copy != nullptr) std::copy(block.begin(), block.end(), copy + offset);
   });
+}
+
+absl::StatusOr<CheckedPush> DenseSlice::ReadNoted(const v1::PushHead& head,
+                                                  PayloadReader& payload) {
+  CheckedStep read;
+  ASSIGN_OR_RETURN(DenseStep step, ReadDensePush(head, payload));
+  // A push from a checkpoint is float32, whatever the table's codec.
+  const bool is_exact = head.codec() == v1::FLOAT32;
+  std::optional<Gradient> exact;
+  if (is_exact) exact = std::exchange(step.push->gradient, std::nullopt);
+  RETURN_IF_ERROR(ReadDense(WorkerId(head.worker()), std::move(step), &read));
+  if (is_exact) {
+    RETURN_IF_ERROR(CheckValues("a push", exact->bytes));
+    read.push->gradient = EncodedGradient(std::move(exact->bytes));
+  }
+  return *std::move(read.push);
+}
+
+absl::StatusOr<CheckedPush> DenseSlice::ReadMean(const v1::AppliedStep& step,
+                                                 PayloadReader& payload) const {
+  // The rates are those of the first one with a gradient.
+  for (const v1::PushHead& head : step.pushes()) {
+    if (head.codec() == v1::CODEC_UNSPECIFIED) continue;
+    CheckedPush mean;
+    mean.step = Step(step.step());
+    mean.worker = WorkerId(head.worker());
+    if (head.has_learning_rate()) mean.rates.learning_rate = head.learning_rate();
+    if (head.has_momentum()) mean.rates.momentum = head.momentum();
+    ASSIGN_OR_RETURN(Payload values, payload.Take(state_.size() * sizeof(float)));
+    mean.gradient = EncodedGradient(std::move(values));
+    return mean;
+  }
+  return absl::InvalidArgumentError(absl::StrCat(name(), ": the mean of a step without gradients"));
+}
+
+absl::Status DenseSlice::FollowOwn(const v1::ReplicaChange& change, const Payload& /*payload*/) {
+  if (change.kind_case() != v1::ReplicaChange::kSharedCopy || !IsTopk(codecs_.pull->type())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name(), ": a change of kind ", change.kind_case(), " for a dense table"));
+  }
+  return copies_.Follow(state_.Share(), version(), change.shared_copy().number());
+}
+
+void DenseSlice::SaveForCopy(Copy& copy) const {
+  copy.rest.set_copy_number(copies_.shared_number());
+  if (before_.has_value()) {
+    copy.rest.set_before_step(before_->step.value());
+    copy.rest.set_before_version(before_->version);
+    copy.rest.set_before_bytes(before_->values.size_bytes());
+    copy.rest_bytes.Append(before_->values);
+  }
+  if (const std::optional<Payload> update = state_.ShareUpdate()) {
+    copy.rest.set_update_bytes(update->size_bytes());
+    copy.rest_bytes.Append(*update);
+  }
+}
+
+absl::Status DenseSlice::LoadForCopy(const v1::CopiedSlice& rest, PayloadReader& bytes) {
+  if (rest.copy_number() > 0 && copies_.shared_number() > 0) {
+    copies_.set_shared_number(rest.copy_number());
+  }
+  if (rest.has_before_step()) RETURN_IF_ERROR(LoadBefore(rest, bytes));
+  if (rest.update_bytes() == 0) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const Payload update, bytes.Take(rest.update_bytes()));
+  RETURN_IF_ERROR(CheckValues("the latest update", update));
+  state_.LoadUpdate(update);
+  return absl::OkStatus();
+}
+
+absl::Status DenseSlice::LoadBefore(const v1::CopiedSlice& rest, PayloadReader& bytes) {
+  ASSIGN_OR_RETURN(const Payload values, bytes.Take(rest.before_bytes()));
+  RETURN_IF_ERROR(CheckValues("the values before the latest step", values));
+  ASSIGN_OR_RETURN(HostBuffer floats, HostBuffer::Create(state_.size()));
+  values.CopyTo(floats.span());
+  const auto owner = std::make_shared<HostBuffer>(std::move(floats));
+  const absl::Span<const float> span = static_cast<const HostBuffer&>(*owner).span();
+  before_ = {Step(rest.before_step()), Payload(span, owner), span, rest.before_version()};
+  return absl::OkStatus();
+}
+
+absl::Status DenseSlice::CheckValues(absl::string_view what, const Payload& values) const {
+  const size_t bytes = state_.size() * sizeof(float);
+  if (values.size_bytes() == bytes) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(name(), ": expected ", bytes, " bytes of ", what,
+                                                 ", got ", values.size_bytes()));
+}
+
+uint64_t DenseSlice::Hash() const {
+  SliceSnapshot snapshot;
+  Save(snapshot);
+  snapshot.optimizer_state.push_back(std::move(snapshot.values));
+  if (auto update = state_.ShareUpdate()) snapshot.optimizer_state.push_back(*std::move(update));
+  uint64_t hash = 0;
+  for (const Payload& array : snapshot.optimizer_state) {
+    hash = XXH3_64bits_withSeed(array.piece().data(), array.size_bytes(), hash);
+  }
+  return hash;
 }
 
 ExchangeReply DenseSlice::ReplyWithValues(WorkerId worker, const ParkedPull& pull) {
@@ -117,7 +226,15 @@ absl::StatusOr<WorkerCopies::Reply> DenseSlice::EncodedReply(WorkerId worker,
                                                              const ParkedPull& pull) {
   if (IsTopk(codecs_.pull->type())) {
     const bool is_shared = IsWhole(pull.step);
-    return copies_.Answer({worker, pull.copy, is_shared}, state_.Share(), state_.version());
+    const uint64_t before = copies_.shared_number();
+    absl::StatusOr<WorkerCopies::Reply> reply =
+        copies_.Answer({worker, pull.copy, is_shared}, state_.Share(), state_.version());
+    if (changes().is_on() && copies_.shared_number() != before) {
+      v1::ReplicaChange change;
+      change.mutable_shared_copy()->set_number(copies_.shared_number());
+      changes().Note(Now(), std::move(change));
+    }
+    return reply;
   }
   WorkerCopies::Reply reply;
   ASSIGN_OR_RETURN(reply.values, encoded_values_.Encode(state_.replied(), state_.version()));

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "common/base/ids.h"
 #include "common/codec/codec.h"
 #include "common/codec/table_codecs.h"
@@ -46,11 +47,12 @@ class DenseSlice : public Slice {
 
   uint64_t version() const override { return state_.version(); }
   SliceMemory memory() const override;
+  uint64_t Hash() const override;
 
  private:
   absl::Status ReadDense(WorkerId worker, DenseStep&& step, CheckedStep* read) const override;
   void Apply(const CheckedPush& push, uint64_t learning_rate_divisor) override;
-  void ApplyMean(Step step, PushesOfStep pushes) override;
+  void ApplyMean(Step step, PushesOfStep pushes, MeanForCopy* mean) override;
   ExchangeReply ReplyWithValues(WorkerId worker, const ParkedPull& pull) override;
   void KeepValuesOf(Step step) override;
   std::optional<ExchangeReply> ReplyWithKept(const ParkedPull& pull) override;
@@ -59,9 +61,18 @@ class DenseSlice : public Slice {
   ExchangeReply TakeOptimizerState(const OptimizerState& state) override;
   ExchangeReply ReadOptimizerState(uint32_t array) const override;
   void Forget(WorkerId worker) override { copies_.Forget(worker); }
+  absl::StatusOr<CheckedPush> ReadNoted(const v1::PushHead& head, PayloadReader& payload) override;
+  absl::StatusOr<CheckedPush> ReadMean(const v1::AppliedStep& step,
+                                       PayloadReader& payload) const override;
+  absl::Status FollowOwn(const v1::ReplicaChange& change, const Payload& payload) override;
+  void SaveForCopy(Copy& copy) const override;
+  absl::Status LoadForCopy(const v1::CopiedSlice& rest, PayloadReader& bytes) override;
   void Save(SliceSnapshot& snapshot) const override;
   absl::Status Load(const SliceSnapshot& snapshot) override;
 
+  absl::Status LoadBefore(const v1::CopiedSlice& rest, PayloadReader& bytes);
+  // INVALID_ARGUMENT unless there is one float32 for each element.
+  absl::Status CheckValues(absl::string_view what, const Payload& values) const;
   absl::Status LoadOptimizerState(const OptimizerState& state);
   absl::StatusOr<WorkerCopies::Reply> EncodedReply(WorkerId worker, const ParkedPull& pull);
 

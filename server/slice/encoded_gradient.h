@@ -35,6 +35,9 @@ class EncodedGradient {
       : lossy_(nullptr), size_(floats.size_bytes() / sizeof(float)), bytes_(std::move(floats)) {}
 
   size_t size_bytes() const { return bytes_.size_bytes(); }
+  CodecType codec() const { return lossy_ == nullptr ? CodecType::kFloat32 : lossy_->type(); }
+  // Its bytes. After Keep, they live as long as the memory that it has returned.
+  const Payload& bytes() const { return bytes_; }
 
   // Always true for lossy codecs: Check has looked.
   bool IsFinite() const;

@@ -3,6 +3,8 @@
 #include <cstddef>
 #include <vector>
 
+#include "common/base/status_macros.h"
+
 namespace capstan {
 
 StateCollector& OwnStates::Programs() {
@@ -14,7 +16,12 @@ StateCollector& OwnStates::Programs() {
 
 absl::Status OwnStates::Keep(WorkerId worker, const WorkerState& state) {
   if (!state.is_program) return arrays_.Keep(worker, state.cut, state.arrays);
-  if (state.cut > 0) return Programs().Keep(worker, state.cut, state.arrays);
+  if (state.cut > 0) {
+    // That of a program that has not said that it has states is of no use.
+    const bool is_kept = programs_ != nullptr || state.cut == kFinalCut;
+    if (!is_kept) return StateCollector::OfPrograms().Keep(worker, state.cut, state.arrays);
+    return Programs().Keep(worker, state.cut, state.arrays);
+  }
   Programs().Expect(worker);
   return absl::OkStatus();
 }
@@ -33,6 +40,23 @@ void OwnStates::TakeCut(SliceSnapshot& cut) {
   for (size_t offset = bytes; offset < state.size_bytes(); offset += bytes) {
     cut.optimizer_state.push_back(state.Subrange(offset, bytes));
   }
+}
+
+// The arrays', then the table's if it has one, then the programs'.
+void OwnStates::SaveForCopy(SavedStates& saved, Payload& bytes) const {
+  arrays_.SaveForCopy(saved.Add(), bytes);
+  if (table_ != nullptr) table_->SaveForCopy(saved.Add(), bytes);
+  if (programs_ != nullptr) programs_->SaveForCopy(saved.Add(), bytes);
+}
+
+absl::Status OwnStates::LoadForCopy(const SavedStates& saved, PayloadReader& bytes) {
+  const int known = table_ == nullptr ? 1 : 2;
+  if (saved.size() < known || saved.size() > known + 1) {
+    return absl::InvalidArgumentError("a copied slice has other states of workers than expected");
+  }
+  RETURN_IF_ERROR(arrays_.LoadForCopy(saved[0], bytes));
+  if (table_ != nullptr) RETURN_IF_ERROR(table_->LoadForCopy(saved[1], bytes));
+  return saved.size() == known ? absl::OkStatus() : Programs().LoadForCopy(saved[known], bytes);
 }
 
 void OwnStates::Restore(const SliceSnapshot& snapshot) {

@@ -40,6 +40,15 @@ class OwnStates {
     if (programs_ != nullptr) programs_->BeginCut(workers, arrays_.number());
     if (table_ != nullptr) table_->BeginCut(workers, arrays_.number());
   }
+  // Number of cuts so far, also if no worker has anything to send.
+  uint64_t number() const { return arrays_.number(); }
+  // As StateCollector's.
+  using SavedStates = google::protobuf::RepeatedPtrField<v1::CollectedStates>;
+  void SkipTo(uint64_t number) {
+    ForEach(*this, [number](StateCollector& states) { states.SkipTo(number); });
+  }
+  void SaveForCopy(SavedStates& saved, Payload& bytes) const;
+  absl::Status LoadForCopy(const SavedStates& saved, PayloadReader& bytes);
   void GiveUpCut() {
     ForEach(*this, [](StateCollector& states) { states.GiveUpCut(); });
   }

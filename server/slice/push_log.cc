@@ -10,6 +10,11 @@ namespace capstan {
 
 HostBuffer PushLog::TakeBuffer(size_t bytes) {
   const size_t size = (bytes + sizeof(float) - 1) / sizeof(float);
+  if (pool_ != nullptr) {
+    std::shared_ptr<uint8_t> memory = pool_->Take(size * sizeof(float));
+    float* const floats = reinterpret_cast<float*>(memory.get());
+    return {floats, size, std::move(memory)};
+  }
   if (size != std::exchange(buffer_size_, size)) spare_.clear();
   if (spare_.empty()) return HostBuffer(size);
   HostBuffer buffer = std::move(spare_.back());
@@ -23,8 +28,9 @@ void PushLog::ReturnBuffer(HostBuffer buffer) {
   if (!buffer.is_shared() && buffer.size() == buffer_size_) spare_.push_back(std::move(buffer));
 }
 
-void PushLog::Add(WorkerId worker, CheckedPush push) {
-  Kept kept = {std::move(push), HostBuffer()};
+void PushLog::Add(WorkerId worker, CheckedPush push, bool is_orphan) {
+  push.worker = worker;
+  Kept kept = {std::move(push), HostBuffer(), is_orphan};
   if (kept.push.gradient.has_value()) {
     kept.memory = kept.push.gradient->Keep([this](size_t bytes) { return TakeBuffer(bytes); });
   }
@@ -37,20 +43,54 @@ std::optional<Step> PushLog::First() const {
   return steps_.begin()->first;
 }
 
-void PushLog::TakeOne(Step step, absl::FunctionRef<void(const CheckedPush& push)> use) {
+void PushLog::TakeOne(
+    Step step,
+    absl::FunctionRef<void(const CheckedPush& push, const std::shared_ptr<const void>& memory)>
+        use) {
   const auto of_step = steps_.find(step);
-  auto taken = of_step->second.extract(of_step->second.begin());
+  const auto taken =
+      std::make_shared<Kept>(std::move(of_step->second.extract(of_step->second.begin()).mapped()));
   if (of_step->second.empty()) steps_.erase(of_step);
-  use(taken.mapped().push);
-  ReturnBuffer(std::move(taken.mapped().memory));
+  use(taken->push, taken);
+  if (taken.use_count() == 1) ReturnBuffer(std::move(taken->memory));
 }
 
-void PushLog::TakeAll(Step step, absl::FunctionRef<void(PushesOfStep pushes)> use) {
-  OfStep of_step = std::move(steps_.extract(step).mapped());
+void PushLog::TakeAll(
+    Step step,
+    absl::FunctionRef<void(PushesOfStep pushes, const std::shared_ptr<const void>& memory)> use) {
+  const auto of_step = std::make_shared<OfStep>(std::move(steps_.extract(step).mapped()));
   std::vector<const CheckedPush*> pushes;
-  for (const auto& [worker, kept] : of_step) pushes.push_back(&kept.push);
-  use(pushes);
-  for (auto& [worker, kept] : of_step) ReturnBuffer(std::move(kept.memory));
+  for (const auto& [worker, kept] : *of_step) pushes.push_back(&kept.push);
+  use(pushes, of_step);
+  if (of_step.use_count() > 1) return;  // Somebody keeps them.
+  for (auto& [worker, kept] : *of_step) ReturnBuffer(std::move(kept.memory));
+}
+
+void PushLog::Orphan(WorkerId worker, absl::FunctionRef<void(const CheckedPush& push)> use) {
+  for (auto& [step, of_step] : steps_) {
+    const auto kept = of_step.find(worker);
+    if (kept == of_step.end() || std::exchange(kept->second.is_orphan, true)) continue;
+    use(kept->second.push);
+  }
+}
+
+std::optional<Step> PushLog::FirstOf(WorkerId worker) const {
+  for (const auto& [step, of_step] : steps_) {
+    const auto kept = of_step.find(worker);
+    if (kept != of_step.end() && !kept->second.is_orphan) return step;
+  }
+  return std::nullopt;
+}
+
+void PushLog::DropUntil(Step step) {
+  while (!steps_.empty() && steps_.begin()->first <= step) steps_.erase(steps_.begin());
+}
+
+void PushLog::Drop(Step step, WorkerId worker) {
+  const auto of_step = steps_.find(step);
+  if (of_step == steps_.end()) return;
+  of_step->second.erase(worker);
+  if (of_step->second.empty()) steps_.erase(of_step);
 }
 
 uint64_t PushLog::size_bytes() const {
@@ -66,9 +106,10 @@ uint64_t PushLog::size_bytes() const {
   return bytes;
 }
 
-void PushLog::Save(SliceSnapshot& snapshot) const {
+void PushLog::Save(SliceSnapshot& snapshot, bool orphans_only) const {
   for (const auto& [step, of_step] : steps_) {
     for (const auto& [worker, kept] : of_step) {
+      if (orphans_only && !kept.is_orphan) continue;
       SliceSnapshot::KeptPush& push = snapshot.kept.emplace_back();
       push.step = step;
       push.worker = worker;
@@ -85,12 +126,12 @@ void PushLog::Save(SliceSnapshot& snapshot) const {
 
 void PushLog::Load(const SliceSnapshot& snapshot) {
   for (const SliceSnapshot::KeptPush& saved : snapshot.kept) {
-    CheckedPush push = {saved.step, saved.base_version, saved.rates};
+    CheckedPush push = {saved.step, saved.worker, saved.base_version, saved.rates};
     if (!saved.is_empty) {
       push.gradient = EncodedGradient(saved.gradient);
       push.keys = saved.keys;
     }
-    Add(saved.worker, std::move(push));
+    Add(saved.worker, std::move(push), /*is_orphan=*/true);
   }
 }
 

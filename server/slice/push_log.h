@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "absl/types/span.h"
 #include "common/base/ids.h"
 #include "common/exchange/rates.h"
+#include "common/tensor/buffer_pool.h"
 #include "common/tensor/host_buffer.h"
 #include "server/slice/encoded_gradient.h"
 #include "server/slice/shard_snapshot.h"
@@ -20,6 +22,7 @@ namespace capstan {
 // A push whose bytes have been looked at: what can be wrong with them was found.
 struct CheckedPush {
   Step step;
+  WorkerId worker;
   std::optional<uint64_t> base_version = std::nullopt;
   Rates rates = {};
   // None: there is none, or the push was applied before.
@@ -40,30 +43,56 @@ void ForEachBlockOfMean(PushesOfStep pushes, size_t size, UseBlock use);
 // may be applied. Their gradients stay encoded until then. Not thread-safe.
 class PushLog {
  public:
+  // Memory for gradients from now on, so that whoever gets them in TakeAll may keep them. Outlives
+  // them.
+  void set_pool(BufferPool* pool) {
+    pool_ = pool;
+    spare_.clear();
+  }
+
   // Keeps a push, with its gradient in memory of its own: the receive buffer if nobody else uses
-  // it, else a copy.
-  void Add(WorkerId worker, CheckedPush push);
+  // it, else a copy. `is_orphan`: its worker cannot send it again.
+  void Add(WorkerId worker, CheckedPush push, bool is_orphan = false);
 
   // The earliest step with a push; none: there is no push.
   std::optional<Step> First() const;
+  bool Has(Step step, WorkerId worker) const {
+    const auto of_step = steps_.find(step);
+    return of_step != steps_.end() && of_step->second.count(worker) > 0;
+  }
 
   // Takes out the push of `step` of the smallest worker id, or all pushes of `step`, and calls
-  // `use`. There must be one.
-  void TakeOne(Step step, absl::FunctionRef<void(const CheckedPush& push)> use);
-  void TakeAll(Step step, absl::FunctionRef<void(PushesOfStep pushes)> use);
+  // `use`. There must be one. `memory` keeps the pushes and their gradients alive.
+  void TakeOne(
+      Step step,
+      absl::FunctionRef<void(const CheckedPush& push, const std::shared_ptr<const void>& memory)>
+          use);
+  void TakeAll(
+      Step step,
+      absl::FunctionRef<void(PushesOfStep pushes, const std::shared_ptr<const void>& memory)> use);
+
+  // The worker cannot send its pushes again: nobody has its process's memory any more. Calls `use`
+  // with each for which this is new.
+  void Orphan(WorkerId worker, absl::FunctionRef<void(const CheckedPush& push)> use);
+  // The earliest step of a push that the worker can send again.
+  std::optional<Step> FirstOf(WorkerId worker) const;
+  // For a copy: all pushes up to `step`, or one of them, were applied.
+  void DropUntil(Step step);
+  void Drop(Step step, WorkerId worker);
 
   // Memory of all gradients and their keys, and of buffers for others.
   uint64_t size_bytes() const;
 
-  // Appends all pushes to the snapshot, in order of step and worker, their gradients as copies in
-  // float32; and takes them from it.
-  void Save(SliceSnapshot& snapshot) const;
+  // Appends all pushes to the snapshot, or those that their workers cannot send again, in order of
+  // step and worker, their gradients as copies in float32; and takes them from it.
+  void Save(SliceSnapshot& snapshot, bool orphans_only = false) const;
   void Load(const SliceSnapshot& snapshot);
 
  private:
   struct Kept {
     CheckedPush push;
     HostBuffer memory;  // of the gradient's bytes; empty: there is none
+    bool is_orphan = false;
   };
   using OfStep = std::map<WorkerId, Kept>;
 
@@ -73,6 +102,7 @@ class PushLog {
   // one's.
   void ReturnBuffer(HostBuffer buffer);
 
+  BufferPool* pool_ = nullptr;
   size_t buffer_size_ = 0;  // of the last TakeBuffer, in floats
   std::map<Step, OfStep> steps_;
   std::vector<HostBuffer> spare_;

@@ -28,7 +28,7 @@ CheckedPush Push(Step step, const std::vector<float>& gradient) {
 
 std::vector<float> TakeMean(PushLog& log, Step step, size_t size) {
   std::vector<float> mean;
-  log.TakeAll(step, [&mean, size](PushesOfStep pushes) {
+  log.TakeAll(step, [&mean, size](PushesOfStep pushes, const auto& /*memory*/) {
     ForEachBlockOfMean(pushes, size, [&mean](size_t offset, absl::Span<const float> block) {
       EXPECT_EQ(offset, mean.size());
       mean.insert(mean.end(), block.begin(), block.end());
@@ -82,7 +82,7 @@ TEST(PushLogTest, PushesAreTakenOneByOneInOrderOfStepAndWorker) {
   log.Add(WorkerId(1), Push(Step(3), {31}));
   std::vector<float> taken;
   while (const auto step = log.First()) {
-    log.TakeOne(*step, [&taken, step](const CheckedPush& push) {
+    log.TakeOne(*step, [&taken, step](const CheckedPush& push, const auto& /*memory*/) {
       EXPECT_EQ(push.step, *step);
       taken.push_back(push.gradient->InPlace()->at(0));
     });
@@ -163,7 +163,7 @@ TEST(PushLogTest, ASnapshotHasEverythingOfEachPush) {
 
   PushLog restored;
   restored.Load(snapshot);
-  restored.TakeAll(Step(4), [](PushesOfStep pushes) {
+  restored.TakeAll(Step(4), [](PushesOfStep pushes, const auto& /*memory*/) {
     ASSERT_EQ(pushes.size(), 2u);
     EXPECT_FALSE(pushes[0]->gradient.has_value());
     EXPECT_EQ(pushes[0]->rates.learning_rate, 0.25);
@@ -181,7 +181,9 @@ TEST(PushLogTest, EmptyPushesHoldNoMemory) {
   log.Add(WorkerId(0), Push(Step(0), {}));
   EXPECT_EQ(log.size_bytes(), 0u);
   EXPECT_EQ(log.First(), Step(0));
-  log.TakeOne(Step(0), [](const CheckedPush& push) { EXPECT_FALSE(push.gradient.has_value()); });
+  log.TakeOne(Step(0), [](const CheckedPush& push, const auto& /*memory*/) {
+    EXPECT_FALSE(push.gradient.has_value());
+  });
   EXPECT_EQ(log.First(), std::nullopt);
 }
 

@@ -14,7 +14,7 @@ struct SliceMemory {
   uint64_t parameters = 0;
   uint64_t optimizer = 0;     // its state
   uint64_t accumulators = 0;  // gradients of open steps
-  uint64_t copies = 0;        // of what workers have, and encoded values
+  uint64_t copies = 0;        // of what workers have, encoded values, rows kept for a checkpoint
 
   uint64_t rows = 0;  // of sparse tables
 

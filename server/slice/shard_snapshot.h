@@ -6,13 +6,15 @@
 #include <optional>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "common/base/ids.h"
 #include "common/exchange/payload.h"
 #include "common/exchange/rates.h"
 #include "common/tensor/slicing.h"
 #include "server/consistency/consistency_schedule.h"
 #include "server/consistency/step_vector.h"
-#include "server/sparse/sparse_rows.h"
+#include "server/sparse/rows_cut.h"
+#include "server/sparse/sparse_rows_snapshot.h"
 
 namespace capstan {
 
@@ -55,6 +57,8 @@ struct SliceSnapshot {
   std::optional<WorkerCopy> copy;        // if pulls get differences, and all share it
   // A sparse table has rows in place of values and optimizer's state. Null in a dense one.
   std::shared_ptr<const SparseRowsSnapshot> rows;
+  // In a cut of a sparse table, until SortRows: the rows that are still to be copied.
+  std::shared_ptr<RowsCut> rows_cut = nullptr;
   std::vector<KeptPush> kept;      // of open steps
   uint32_t own_arrays = 0;         // of each worker
   std::vector<OwnState> own;       // in order of worker; only in cuts (Slice::TakeCut)
@@ -79,8 +83,16 @@ struct ShardWorker {
 struct ShardSnapshot {
   ShardId shard;
   std::vector<ShardWorker> workers;
-  std::vector<SliceSnapshot> slices;  // in order of key
+  std::vector<SliceSnapshot> slices;      // in order of key
+  RowsCut::WithLock with_lock = nullptr;  // of the shard; for CopyRows
 };
+
+// Copies the rows that a cut has left in the shard, with short moments under its lock. SortRows
+// must follow. Only one of the copies of a ShardSnapshot may be given. ABORTED: the shard has gone,
+// or was cut again.
+absl::Status CopyRows(ShardSnapshot& snapshot);
+// Sets the slices' rows to what CopyRows has copied. Takes about as long, without a lock.
+void SortRows(ShardSnapshot& snapshot);
 
 }  // namespace capstan
 

@@ -18,6 +18,11 @@ constexpr int64_t kStepsUntilHeldBack = 2;
 // Sends the initial values.
 constexpr WorkerId kFirstWorker(0);
 
+bool HasGradient(PushesOfStep pushes) {
+  return std::any_of(pushes.begin(), pushes.end(),
+                     [](const CheckedPush* push) { return push->gradient.has_value(); });
+}
+
 }  // namespace
 
 Slice::Slice(Options options, uint32_t own_arrays, size_t size)
@@ -30,30 +35,38 @@ Slice::Slice(Options options, uint32_t own_arrays, size_t size)
       awaits_initial_(options.awaits_initial),
       schedule_(std::move(options.schedule)),
       parked_(name_),
+      receipts_(name_),
       own_(own_arrays, size, options.replies_mean) {}
 
 void Slice::AddWorkers(absl::Span<const WorkerId> workers, ReleasedReplies* released) {
   for (const WorkerId worker : workers) {
     parked_.Refuse(worker, released);
+    receipts_.Refuse(worker, released);
+    Orphan(worker);
     own_.AddWorker(worker);
     Forget(worker);
   }
   const Step before = steps_.min_step();
   steps_.Add(workers);
+  if (changes_.is_on()) changes_.NoteMembers(Now(), workers, /*removed=*/{}, AppliedEntries());
   AfterAdvance(before, released);
 }
 
 void Slice::EnterWorker(WorkerId worker, Step first_step, ReleasedReplies* released) {
   const Step before = steps_.min_step();
   steps_.Enter(worker, first_step);
+  if (changes_.is_on()) changes_.NoteMembers(Now(), {}, {}, AppliedEntries());
   AfterAdvance(before, released);
 }
 
 void Slice::RemoveWorker(WorkerId worker, ReleasedReplies* released) {
   const Step before = steps_.min_step();
+  receipts_.Refuse(worker, released);
+  Orphan(worker);
   own_.RemoveWorker(worker);
   Forget(worker);
   steps_.Remove(worker);
+  if (changes_.is_on()) changes_.NoteMembers(Now(), {}, {worker}, AppliedEntries());
   // Pulls that wait for the worker's initial values get an error.
   if (awaits_initial_ && worker == kFirstWorker) ReleaseParked(released);
   AfterAdvance(before, released);
@@ -63,6 +76,7 @@ void Slice::SetSchedule(std::shared_ptr<const ConsistencySchedule> schedule,
                         ReleasedReplies* released) {
   schedule_ = std::move(schedule);
   held_from_.reset();
+  if (changes_.is_on()) changes_.NoteSchedule(Now(), *schedule_);
   ReleaseParked(released);
 }
 
@@ -101,7 +115,7 @@ void Slice::Exchange(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback
 absl::Status Slice::Read(ExchangeRequest&& request, CheckedStep* read) {
   const WorkerId worker = request.sender.worker;
   if (const StepPull* const pull = PullOf(request); pull != nullptr) {
-    RETURN_IF_ERROR(CheckPull(worker, *pull, PushOf(request)));
+    RETURN_IF_ERROR(CheckPull(Context(), worker, *pull, PushOf(request)));
   }
   if (auto* dense = std::get_if<DenseStep>(&request.purpose)) {
     return ReadDense(worker, std::move(*dense), read);
@@ -123,7 +137,9 @@ absl::Status Slice::ReadRows(WorkerId /*worker*/, RowStep&& /*step*/, CheckedSte
 void Slice::ExchangeStep(WorkerId worker, CheckedStep&& step, ParameterEndpoint::ReplyCallback done,
                          ReleasedReplies* released) {
   uint64_t divisor = 0;
+  Step pushed_step;
   if (step.push.has_value()) {
+    pushed_step = step.push->step;
     const Step before = steps_.min_step();
     absl::StatusOr<uint64_t> pushed = Push(worker, *std::move(step.push));
     if (!pushed.ok()) {
@@ -134,7 +150,12 @@ void Slice::ExchangeStep(WorkerId worker, CheckedStep&& step, ParameterEndpoint:
     AfterAdvance(before, released);
   }
   if (!step.pull.has_value()) {
-    released->emplace_back(std::move(done), MakeReply(divisor));
+    if (!kept_.Has(pushed_step, worker)) {
+      released->emplace_back(std::move(done), MakeReply(divisor));
+      return;
+    }
+    // Its worker is to keep it until then.
+    receipts_.Park(pushed_step, worker, std::move(done), released);
     return;
   }
   largest_step_ = std::max(largest_step_, step.pull->step);
@@ -184,63 +205,26 @@ void Slice::TakeInitialValues(const Payload& values, ParameterEndpoint::ReplyCal
   ReleaseParked(released);
 }
 
-absl::Status Slice::CheckPush(WorkerId worker, const CheckedPush& push) const {
-  if (awaits_initial_) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        name_, ": expected no push before the initial values of worker 0; pull the values first"));
-  }
-  const Step step = push.step;
-  if (const Step next = steps_.completed(worker); step != next) {
-    return absl::FailedPreconditionError(absl::StrCat(name_, ": expected the push of step ",
-                                                      next.value(), " of worker ", worker.value(),
-                                                      ", got step ", step.value()));
-  }
-  if (push.base_version.has_value() && *push.base_version > version()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        name_, ": expected a gradient computed with version ", version(), " or an older one, got ",
-        *push.base_version, "; send the version that came with the values"));
-  }
-  if (IsHeldBack(step)) {
-    return absl::UnavailableError(
-        absl::StrCat(name_, ": a change of the consistency, or a checkpoint, from step ",
-                     held_from_->value(), " on, or later, is being settled"));
-  }
-  if (steps_.min_step() >= schedule_->KeptUntil(step)) {
-    // A late push of a worker that was declared dead belongs to no open step.
-    if (!schedule_->AppliesWholeStep(step)) return absl::OkStatus();
-  } else {
-    // Kept pushes need bounded memory: a worker is at most one step ahead of the slowest.
-    const Step open = std::max(steps_.min_step(), schedule_->FirstKept(step));
-    if (step <= open + 1) return absl::OkStatus();
-  }
-  return absl::FailedPreconditionError(
-      absl::StrCat(name_, ": push of step ", step.value(), ", but step ", steps_.min_step().value(),
-                   " is open: under BSP expected that step or the next"));
-}
-
-absl::Status Slice::CheckPull(WorkerId worker, const StepPull& pull, const StepPush* push) const {
-  const Step completed = steps_.completed(worker);
-  if (pull.step <= completed) return absl::OkStatus();
-  if (push != nullptr && pull.step - push->step <= 1) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      name_, ": expected a pull of worker ", worker.value(), " at step ", completed.value(),
-      " at most, because it has not pushed its update of that step, got step ", pull.step.value(),
-      "; push the steps before it first"));
-}
-
 absl::StatusOr<uint64_t> Slice::Push(WorkerId worker, CheckedPush&& push) {
   const Step step = push.step;
-  steps_.EndFirstStep(worker, step);
+  if (steps_.BeginsWith(worker, step)) {
+    steps_.EndFirstStep(worker, step);
+    v1::ReplicaChange change;
+    change.mutable_ended_first_step()->set_worker(worker.value());
+    change.mutable_ended_first_step()->set_step(step.value());
+    changes_.Note(Now(), std::move(change));
+  }
   if (step < steps_.completed(worker)) {
     ++duplicate_pushes_;
     return 0;
   }
-  RETURN_IF_ERROR(CheckPush(worker, push));
+  RETURN_IF_ERROR(CheckPush(Context(), worker, push));
   const bool has_gradient = push.gradient.has_value();
   if (has_gradient && check_finite_ && !push.gradient->IsFinite()) return NotFinite(worker, step);
   uint64_t divisor = 0;
   NotePush(worker, step);
-  if (IsKept(step)) {
+  const bool is_kept = IsKept(step);
+  if (is_kept) {
     kept_.Add(worker, std::move(push));
   } else if (has_gradient) {
     divisor = DivisorOf(push.base_version);
@@ -249,6 +233,7 @@ absl::StatusOr<uint64_t> Slice::Push(WorkerId worker, CheckedPush&& push) {
   largest_step_ = std::max(largest_step_, step);
   steps_.Advance(worker, step);
   own_.NotePush(worker);
+  if (!is_kept) changes_.NotePush(Now(), push, divisor);
   return divisor;
 }
 
@@ -261,31 +246,39 @@ absl::Status Slice::NotFinite(WorkerId worker, Step step) {
 
 void Slice::AfterAdvance(Step previous_min_step, ReleasedReplies* released) {
   if (steps_.min_step() == previous_min_step) return;
-  ApplyKept();
+  ApplyKept(released);
   ReleaseParked(released);
 }
 
-void Slice::ApplyKept() {
+void Slice::ApplyKept(ReleasedReplies* released) {
   while (const std::optional<Step> step = kept_.First()) {
     if (steps_.min_step() < schedule_->KeptUntil(*step)) break;
     if (IsExactCutPending() && *step >= *cut_step_) Cut();
-    schedule_->AppliesWholeStep(*step) ? ApplyWhole(*step) : ApplyOne(*step);
+    schedule_->AppliesWholeStep(*step) ? ApplyWhole(*step, released) : ApplyOne(*step, released);
   }
   CutIfDue();
 }
 
-void Slice::ApplyWhole(Step step) {
+void Slice::ApplyWhole(Step step, ReleasedReplies* released) {
   KeepValuesOf(step);
-  kept_.TakeAll(step, [this, step](PushesOfStep pushes) {
-    const auto has_gradient = [](const CheckedPush* push) { return push->gradient.has_value(); };
+  kept_.TakeAll(step, [&](PushesOfStep pushes, const std::shared_ptr<const void>& memory) {
     // All live workers have done the step. If none has a gradient, nothing changes.
-    if (std::any_of(pushes.begin(), pushes.end(), has_gradient)) ApplyMean(step, pushes);
+    MeanForCopy mean;
+    if (changes_.is_on()) mean.pool = changes_.pool();
+    if (HasGradient(pushes)) ApplyMean(step, pushes, changes_.is_on() ? &mean : nullptr);
+    if (changes_.is_on()) changes_.NoteStep(Now(), step, pushes, std::move(mean), memory);
+    for (const CheckedPush* const push : pushes) {
+      receipts_.Answer(step, push->worker, MakeReply(/*learning_rate_divisor=*/0), released);
+    }
   });
 }
 
-void Slice::ApplyOne(Step step) {
-  kept_.TakeOne(step, [this](const CheckedPush& push) {
-    if (push.gradient.has_value()) Apply(push, DivisorOf(push.base_version));
+void Slice::ApplyOne(Step step, ReleasedReplies* released) {
+  kept_.TakeOne(step, [&](const CheckedPush& push, const std::shared_ptr<const void>& memory) {
+    const uint64_t divisor = push.gradient.has_value() ? DivisorOf(push.base_version) : 0;
+    if (push.gradient.has_value()) Apply(push, divisor);
+    changes_.NotePush(Now(), push, divisor, memory);
+    receipts_.Answer(step, push.worker, MakeReply(divisor), released);
   });
 }
 
@@ -293,11 +286,6 @@ void Slice::ReleaseParked(ReleasedReplies* released) {
   for (auto& [worker, pull] : parked_.TakeAll()) {
     AnswerOrPark(worker, std::move(pull), released);
   }
-}
-
-uint64_t Slice::DivisorOf(std::optional<uint64_t> base_version) const {
-  const uint64_t now = version();
-  return LearningRateDivisor(update_scale_, steps_.live_count(), now - base_version.value_or(now));
 }
 
 void Slice::AnswerOrPark(WorkerId worker, ParkedPull pull, ReleasedReplies* released) {
@@ -364,10 +352,14 @@ void Slice::CutIfDue() {
 }
 
 void Slice::Cut() {
-  cut_ = std::make_unique<SliceSnapshot>(Snapshot());
+  cut_ = std::make_unique<SliceSnapshot>(Progress());
+  SaveCut(*cut_);
   if (IsExactCutPending()) cut_->EndAt(*cut_step_);
   cut_step_.reset();
   own_.BeginCut(cut_->workers);
+  v1::ReplicaChange change;
+  change.mutable_cut()->set_number(own_.number());
+  changes_.Note(Now(), std::move(change));
 }
 
 SliceSnapshot Slice::TakeCut() {
@@ -376,6 +368,12 @@ SliceSnapshot Slice::TakeCut() {
 }
 
 SliceSnapshot Slice::Snapshot() const {
+  SliceSnapshot snapshot = Progress();
+  Save(snapshot);
+  return snapshot;
+}
+
+SliceSnapshot Slice::Progress() const {
   SliceSnapshot snapshot;
   snapshot.version = version();
   snapshot.min_step = steps_.min_step();
@@ -384,7 +382,6 @@ SliceSnapshot Slice::Snapshot() const {
   snapshot.workers = steps_.entries();
   snapshot.own_arrays = own_.arrays();
   kept_.Save(snapshot);
-  Save(snapshot);
   return snapshot;
 }
 
@@ -396,4 +393,5 @@ absl::Status Slice::Restore(const SliceSnapshot& snapshot) {
   kept_.Load(snapshot);
   return absl::OkStatus();
 }
+
 }  // namespace capstan

@@ -6,6 +6,8 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -17,11 +19,14 @@
 #include "server/consistency/consistency_schedule.h"
 #include "server/consistency/step_vector.h"
 #include "server/consistency/update_scale.h"
+#include "server/slice/check_step.h"
 #include "server/slice/own_states.h"
 #include "server/slice/parked_pulls.h"
 #include "server/slice/push_log.h"
+#include "server/slice/push_receipts.h"
 #include "server/slice/shard_counts.h"
 #include "server/slice/shard_snapshot.h"
+#include "server/slice/slice_changes.h"
 
 namespace capstan {
 
@@ -82,6 +87,8 @@ class Slice {
   void EnterWorker(WorkerId worker, Step first_step, ReleasedReplies* released);
   // The worker left or died. Nothing waits for it any more.
   void RemoveWorker(WorkerId worker, ReleasedReplies* released);
+  // The worker was lost, and its place is held. What it has pushed stays.
+  void LoseWorker(WorkerId worker);
 
   // Replaces the schedule and ends the holding back. Old and new schedule may differ only from
   // HoldBack's step on.
@@ -90,15 +97,16 @@ class Slice {
   // beyond all steps requested so far. Workers need a few more steps to reach it.
   Step HoldBack();
 
-  // Applies the push unless it was applied before, then answers the pull or parks it. Appends due
-  // replies to `released`. No error changes parameters. INVALID_ARGUMENT: the step is of the other
-  // kind of table; the gradient has another codec or a wrong length, is not finite, or names a
-  // future version; or the worker has not yet pushed the steps before its pull.
-  // FAILED_PRECONDITION: the push is not of the worker's next step, or the consistency policy no
-  // longer admits the push or pull, or not yet; or worker 0 has not sent the initial values yet (a
-  // push), or was lost before (a pull). UNAVAILABLE: the push's step is held back. An exchange of
-  // own state, of the optimizer's or of initial values is answered at once: INVALID_ARGUMENT if
-  // they have a wrong length, or are not finite where they must be; RESOURCE_EXHAUSTED.
+  // Applies the push unless it was applied before, then answers the pull or parks it. A push alone
+  // is answered once it is applied. Appends due replies to `released`. No error changes parameters.
+  // INVALID_ARGUMENT: the step is of the other kind of table; the gradient has another codec or a
+  // wrong length, is not finite, or names a future version; or the worker has not yet pushed the
+  // steps before its pull. FAILED_PRECONDITION: the push is not of the worker's next step, or the
+  // consistency policy no longer admits the push or pull, or not yet; or worker 0 has not sent the
+  // initial values yet (a push), or was lost before (a pull). UNAVAILABLE: the push's step is held
+  // back. An exchange of own state, of the optimizer's or of initial values is answered at once:
+  // INVALID_ARGUMENT if they have a wrong length, or are not finite where they must be;
+  // RESOURCE_EXHAUSTED.
   void Exchange(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback done,
                 ReleasedReplies* released);
 
@@ -109,7 +117,7 @@ class Slice {
   // The snapshot is whole: it has the own state of each worker that was live at the cut and is
   // still there. Replies after the cut have its number, and make the workers send their state.
   bool has_cut() const { return cut_ != nullptr && own_.is_complete(); }
-  // That snapshot, if has_cut. The caller sets the key.
+  // That snapshot, if has_cut. The caller sets the key, and copies the rows (CopyRows).
   SliceSnapshot TakeCut();
 
   // What the slice is now, without its parked pulls and without own states. Kept pushes are copied.
@@ -120,10 +128,32 @@ class Slice {
   // first exchange. RESOURCE_EXHAUSTED.
   absl::Status Restore(const SliceSnapshot& snapshot);
 
-  // Answers all parked pulls with `status`.
+  // Answers all that waits with `status`.
   void CancelParked(const absl::Status& status, ReleasedReplies* released) {
     parked_.Cancel(status, released);
+    receipts_.Cancel(status, released);
   }
+
+  // From now on notes every change there. Null: no more. The sink outlives the slice.
+  void NoteChanges(ChangeSink* sink, SliceKey key);
+  // What another server needs to have the slice as it is. The snapshot has no pushes that workers
+  // can send again.
+  struct Copy {
+    SliceSnapshot snapshot;
+    v1::CopiedSlice rest;
+    Payload rest_bytes;  // of the fields of `rest`
+  };
+  Copy MakeCopy() const;
+  // The same, but rows are still to be copied (SliceSnapshot::rows_cut).
+  Copy BeginCopy();
+  // Goes on as a copy, after Restore of its snapshot. INVALID_ARGUMENT; RESOURCE_EXHAUSTED.
+  absl::Status RestoreCopy(const v1::CopiedSlice& rest, PayloadReader& bytes);
+  // Does what the slice of which this is a copy has noted. INVALID_ARGUMENT: it does not fit.
+  absl::Status Follow(const v1::ReplicaChange& change, const Payload& payload);
+  // Notes Hash, so that the copy looks whether it has the same.
+  void NoteHash() const;
+  // The XXH3-64 of values and optimizer's state; of rows, of all that they are.
+  virtual uint64_t Hash() const = 0;
 
   // Number of optimizer applications.
   virtual uint64_t version() const = 0;
@@ -136,7 +166,7 @@ class Slice {
 
   // Pushes that were applied before, and not again.
   int64_t duplicate_pushes() const { return duplicate_pushes_; }
-  int64_t num_parked() const { return parked_.size(); }
+  int64_t num_parked() const { return parked_.size() + receipts_.size(); }
   virtual SliceMemory memory() const = 0;
 
  protected:
@@ -150,16 +180,23 @@ class Slice {
   // Whether a push of `step` is kept until the schedule lets it be applied.
   bool IsKept(Step step) const { return steps_.min_step() < schedule_->KeptUntil(step); }
   // The push without its gradient.
-  static CheckedPush HeadOf(const StepPush& push) {
-    return {push.step, push.base_version, push.rates};
+  static CheckedPush HeadOf(WorkerId worker, const StepPush& push) {
+    return {push.step, worker, push.base_version, push.rates};
   }
+  // Where a derived class notes its own changes.
+  const SliceChanges& changes() const { return changes_; }
+  SliceChanges::Now Now() const { return {version(), steps_.min_step(), largest_step_}; }
   // Whether the push was applied before. In one process, its memory may have the worker's next
   // gradient by now.
   bool IsAgain(WorkerId worker, const StepPush& push) const {
-    return push.step < steps_.completed(worker);
+    return !is_following_ && push.step < steps_.completed(worker);
   }
   // The divisor of the learning rate if the push is the next update.
-  uint64_t DivisorOf(std::optional<uint64_t> base_version) const;
+  uint64_t DivisorOf(std::optional<uint64_t> base_version) const {
+    const uint64_t now = version();
+    return LearningRateDivisor(update_scale_, steps_.live_count(),
+                               now - base_version.value_or(now));
+  }
   // A reply without values.
   ExchangeReply MakeReply(uint64_t learning_rate_divisor) const;
 
@@ -172,8 +209,9 @@ class Slice {
   virtual absl::Status ReadRows(WorkerId worker, RowStep&& step, CheckedStep* read);
   // Applies a push with a gradient.
   virtual void Apply(const CheckedPush& push, uint64_t learning_rate_divisor) = 0;
-  // Applies the mean of the pushes of `step`. One of them has a gradient.
-  virtual void ApplyMean(Step step, PushesOfStep pushes) = 0;
+  // Applies the mean of the pushes of `step`. One of them has a gradient. `mean` null: nobody needs
+  // it.
+  virtual void ApplyMean(Step step, PushesOfStep pushes, MeanForCopy* mean) = 0;
   // The worker's push of `step` is admitted.
   virtual void NotePush(WorkerId /*worker*/, Step /*step*/) {}
   // The reply to a pull, with the current values.
@@ -195,19 +233,31 @@ class Slice {
   virtual ExchangeReply ReadOptimizerState(uint32_t array) const = 0;
   // Drops what is there for a worker that has left, or begins anew.
   virtual void Forget(WorkerId worker) = 0;
+  // For a copy: read a push, or the mean of a step, as a push of its first worker.
+  virtual absl::StatusOr<CheckedPush> ReadNoted(const v1::PushHead& head,
+                                                PayloadReader& payload) = 0;
+  virtual absl::StatusOr<CheckedPush> ReadMean(const v1::AppliedStep& step,
+                                               PayloadReader& payload) const = 0;
+  // A change that only a derived class notes.
+  virtual absl::Status FollowOwn(const v1::ReplicaChange& change, const Payload& payload) = 0;
+  // Adds what checkpoints leave out, in the order of the message, and takes it.
+  virtual void SaveForCopy(Copy& copy) const = 0;
+  virtual absl::Status LoadForCopy(const v1::CopiedSlice& rest, PayloadReader& bytes) = 0;
   // Add the values to a snapshot, and take them from it.
   virtual void Save(SliceSnapshot& snapshot) const = 0;
+  // As Save, for a cut: rows may be copied later (SliceSnapshot::rows_cut).
+  virtual void SaveCut(SliceSnapshot& snapshot) { Save(snapshot); }
   virtual absl::Status Load(const SliceSnapshot& snapshot) = 0;
 
   // Checks the steps of a pull, then reads both halves.
   absl::Status Read(ExchangeRequest&& request, CheckedStep* read);
-  absl::Status CheckPull(WorkerId worker, const StepPull& pull, const StepPush* push) const;
+  StepContext Context() const {
+    return {name_, steps_, *schedule_, version(), awaits_initial_, held_from_};
+  }
   void ExchangeStep(WorkerId worker, CheckedStep&& step, ParameterEndpoint::ReplyCallback done,
                     ReleasedReplies* released);
   // Returns the divisor of the learning rate; 0: the push is kept, is empty, or was applied before.
   absl::StatusOr<uint64_t> Push(WorkerId worker, CheckedPush&& push);
-  // Everything about a push but its bytes.
-  absl::Status CheckPush(WorkerId worker, const CheckedPush& push) const;
   // Counts a push that is not finite, and returns the error.
   absl::Status NotFinite(WorkerId worker, Step step);
   ExchangeReply KeepState(WorkerId worker, const WorkerState& state);
@@ -218,13 +268,28 @@ class Slice {
   // If min_step has advanced, applies kept pushes, then answers parked pulls.
   void AfterAdvance(Step previous_min_step, ReleasedReplies* released);
   // Applies the kept pushes whose turn it is: the mean of a whole step, or one after the other.
-  void ApplyKept();
-  void ApplyWhole(Step step);
-  void ApplyOne(Step step);
+  void ApplyKept(ReleasedReplies* released);
+  void ApplyWhole(Step step, ReleasedReplies* released);
+  void ApplyOne(Step step, ReleasedReplies* released);
+  // Nobody can send the worker's kept pushes again.
+  void Orphan(WorkerId worker);
+  // The workers without kept pushes that they can send again.
+  std::vector<StepVector::Entry> AppliedEntries() const;
+  absl::Status FollowKind(const v1::ReplicaChange& change, const Payload& payload);
+  absl::Status FollowStep(const v1::ReplicaChange& change, const Payload& payload);
+  absl::Status FollowPush(const v1::ReplicaChange& change, const Payload& payload);
+  absl::Status FollowKept(const v1::ReplicaChange& change, const Payload& payload);
+  void FollowMembers(const v1::ReplicaChange& change);
+  absl::StatusOr<CheckedPush> ReadKnown(const v1::PushHead& head, PayloadReader& payload);
   // Whether the steps before the pending cut end with a whole one.
   bool IsExactCutPending() const;
   void CutIfDue();
   void Cut();
+  virtual void SaveForCopyLater(SliceSnapshot& snapshot) { Save(snapshot); }
+  // A copy without the values.
+  Copy ProgressForCopy() const;
+  // A snapshot without the values.
+  SliceSnapshot Progress() const;
   void ReleaseParked(ReleasedReplies* released);
   bool IsHeldBack(Step step) const { return held_from_.has_value() && step >= *held_from_; }
   void AnswerOrPark(WorkerId worker, ParkedPull pull, ReleasedReplies* released);
@@ -246,6 +311,9 @@ class Slice {
   StepVector steps_;
   PushLog kept_;
   ParkedPulls parked_;
+  PushReceipts receipts_;
+  SliceChanges changes_;
+  bool is_following_ = false;  // within Follow
   OwnStates own_;
   int64_t duplicate_pushes_ = 0;
 };

@@ -78,6 +78,17 @@ void SliceState::LoadOptimizerState(uint32_t array, uint64_t steps, const Payloa
   optimizer_steps_ = steps;
 }
 
+std::optional<Payload> SliceState::ShareUpdate() const {
+  if (!update_.has_value()) return std::nullopt;
+  return update_->Share();
+}
+
+void SliceState::LoadUpdate(const Payload& update) {
+  optimizer_state_.clear();
+  update_.emplace(HostBuffer(size()));
+  update.CopyTo(update_->BeginChange().to);
+}
+
 SliceState::Update SliceState::BeginUpdate(uint64_t learning_rate_divisor, const Rates& rates) {
   ++version_;
   ++optimizer_steps_;

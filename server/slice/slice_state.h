@@ -88,6 +88,10 @@ class SliceState {
   // before the first update.
   void LoadOptimizerState(uint32_t array, uint64_t steps, const Payload& values);
 
+  // For a copy: the latest update, without an optimizer; none: there was none. And takes it.
+  std::optional<Payload> ShareUpdate() const;
+  void LoadUpdate(const Payload& update);
+
   // Counts an update. The caller then applies each element once. The arguments are those of its
   // Application.
   Update BeginUpdate(uint64_t learning_rate_divisor, const Rates& rates);

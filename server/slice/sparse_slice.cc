@@ -12,6 +12,7 @@
 #include "common/tensor/slicing.h"
 #include "server/slice/encoded_gradient.h"
 #include "server/slice/encoded_values.h"
+#include "server/slice/row_mean.h"
 
 namespace capstan {
 namespace {
@@ -20,57 +21,6 @@ namespace {
 constexpr size_t kMostPulled = 2;
 
 uint64_t BytesOf(const std::vector<uint64_t>& keys) { return keys.size() * sizeof(uint64_t); }
-
-// Sums the gradients of each key, in order of worker, and divides by the number of workers.
-class MeanOfRows {
- public:
-  MeanOfRows(size_t dim, size_t num_workers) : dim_(dim), num_workers_(num_workers) {}
-
-  void Add(absl::Span<const uint64_t> keys, absl::Span<const float> gradient) {
-    pushes_.push_back({keys, gradient.data()});
-  }
-
-  // Returns all keys, ascending. Their means are in means().
-  std::vector<uint64_t> Merge() {
-    std::vector<uint64_t> keys;
-    means_.clear();
-    while (const std::optional<uint64_t> key = NextKey()) {
-      keys.push_back(*key);
-      means_.resize(means_.size() + dim_);
-      float* const mean = means_.data() + means_.size() - dim_;
-      for (Push& push : pushes_) {
-        if (push.keys.empty() || push.keys.front() != *key) continue;
-        for (size_t i = 0; i < dim_; ++i) mean[i] += push.gradient[i];
-        push.keys.remove_prefix(1);
-        push.gradient += dim_;
-      }
-      const auto count = static_cast<float>(num_workers_);
-      for (size_t i = 0; i < dim_; ++i) mean[i] /= count;
-    }
-    return keys;
-  }
-  absl::Span<const float> means() const { return means_; }
-
- private:
-  // What is left of a worker's push.
-  struct Push {
-    absl::Span<const uint64_t> keys;
-    const float* gradient;
-  };
-
-  std::optional<uint64_t> NextKey() const {
-    std::optional<uint64_t> next;
-    for (const Push& push : pushes_) {
-      if (!push.keys.empty() && (!next || push.keys.front() < *next)) next = push.keys.front();
-    }
-    return next;
-  }
-
-  const size_t dim_;
-  const size_t num_workers_;
-  std::vector<Push> pushes_;
-  std::vector<float> means_;
-};
 
 }  // namespace
 
@@ -148,7 +98,7 @@ absl::Status SparseSlice::ReadRows(WorkerId worker, RowStep&& step, CheckedStep*
       return absl::InvalidArgumentError(absl::StrCat(
           name(), ": expected no momentum, because the table is sparse, got ", *momentum));
     }
-    read->push = HeadOf(*step.push);
+    read->push = HeadOf(worker, *step.push);
     RETURN_IF_ERROR(ReadGradient(worker, step, &*read->push));
   }
   if (read->pull.has_value()) {
@@ -220,7 +170,7 @@ void SparseSlice::Update(absl::Span<const uint64_t> keys, absl::Span<const float
   rows_->Push(keys, gradients, step, factor / static_cast<double>(divisor));
 }
 
-void SparseSlice::ApplyMean(Step step, PushesOfStep pushes) {
+void SparseSlice::ApplyMean(Step step, PushesOfStep pushes, MeanForCopy* copy) {
   MeanOfRows mean(dim(), pushes.size());
   std::deque<std::vector<float>> decoded;
   for (const CheckedPush* const push : pushes) {
@@ -229,12 +179,108 @@ void SparseSlice::ApplyMean(Step step, PushesOfStep pushes) {
     mean.Add(*push->keys,
              in_place.has_value() ? *in_place : decoded.emplace_back(push->gradient->Decoded()));
   }
-  const std::vector<uint64_t> keys = mean.Merge();
+  std::vector<uint64_t> keys = mean.Merge();
   // The same learning rate in all shards, whoever has rows in them.
   Update(keys, mean.means(), step, /*divisor=*/1, pushes[0]->rates);
+  const size_t bytes = mean.means().size() * sizeof(float);
+  if (copy == nullptr || bytes + BytesOf(keys) >= capstan::BytesOf(pushes)) return;
+  const std::shared_ptr<uint8_t> memory = copy->pool->Take(bytes);
+  const absl::Span<float> values(reinterpret_cast<float*>(memory.get()), mean.means().size());
+  std::copy(mean.means().begin(), mean.means().end(), values.begin());
+  copy->values = Payload(values, memory);
+  copy->keys = std::move(keys);
+}
+
+absl::StatusOr<CheckedPush> SparseSlice::ReadNoted(const v1::PushHead& head,
+                                                   PayloadReader& payload) {
+  CheckedStep read;
+  const WorkerId worker(head.worker());
+  ASSIGN_OR_RETURN(RowStep step, ReadRowPush(head, payload));
+  // A push from a checkpoint is float32, whatever the table's codec.
+  if (head.codec() != v1::FLOAT32) {
+    RETURN_IF_ERROR(ReadRows(worker, std::move(step), &read));
+    return *std::move(read.push);
+  }
+  CheckedPush push = HeadOf(worker, *step.push);
+  ASSIGN_OR_RETURN(push.keys, KeysOf(worker, step.pushed_keys));
+  const Payload& values = step.push->gradient->bytes;
+  if (values.size_bytes() != push.keys->size() * dim() * sizeof(float)) {
+    return absl::InvalidArgumentError(absl::StrCat(name(), ": expected ", push.keys->size(),
+                                                   " rows, got ", values.size_bytes(), " bytes"));
+  }
+  push.gradient = EncodedGradient(values);
+  return push;
+}
+
+absl::StatusOr<CheckedPush> SparseSlice::ReadMean(const v1::AppliedStep& step,
+                                                  PayloadReader& payload) const {
+  if (step.pushes().empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(name(), ": the mean of a step without pushes"));
+  }
+  const v1::PushHead& first = step.pushes(0);
+  CheckedPush mean;
+  mean.step = Step(step.step());
+  mean.worker = WorkerId(first.worker());
+  if (first.has_learning_rate()) mean.rates.learning_rate = first.learning_rate();
+  const uint64_t bytes = uint64_t{step.mean_rows()} * dim() * sizeof(float);
+  ASSIGN_OR_RETURN(Payload values, payload.Take(bytes));
+  mean.gradient = EncodedGradient(std::move(values));
+  ASSIGN_OR_RETURN(const Payload list, payload.Take(step.mean_key_bytes()));
+  ASSIGN_OR_RETURN(std::vector<uint64_t> keys, capstan::DecodeKeys(step.mean_rows(), list));
+  RETURN_IF_ERROR(Annotate(CheckKeys(keys), name()));
+  mean.keys = std::make_shared<const std::vector<uint64_t>>(std::move(keys));
+  return mean;
+}
+
+absl::Status SparseSlice::FollowOwn(const v1::ReplicaChange& change, const Payload& payload) {
+  if (change.kind_case() != v1::ReplicaChange::kTouchedRows) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name(), ": a change of kind ", change.kind_case(), " for a sparse table"));
+  }
+  const v1::TouchedRows& touched = change.touched_rows();
+  if (touched.rows() > kMaxSliceBytes / sizeof(float) / dim() || touched.step() < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name(), ": a touch of ", touched.rows(), " rows at step ", touched.step()));
+  }
+  ASSIGN_OR_RETURN(const std::vector<uint64_t> keys, capstan::DecodeKeys(touched.rows(), payload));
+  std::vector<float> values(keys.size() * dim());
+  rows_->Pull(keys, Step(touched.step()), absl::MakeSpan(values));
+  return absl::OkStatus();
+}
+
+void SparseSlice::SaveForCopyLater(SliceSnapshot& snapshot) {
+  snapshot.rows = std::make_shared<const SparseRowsSnapshot>(rows_->Head());
+  snapshot.rows_cut = rows_->CutForCopy();
+}
+
+void SparseSlice::SaveForCopy(Copy& copy) const {
+  if (!before_step_.has_value()) return;
+  copy.rest.set_before_step(before_step_->value());
+  copy.rest.set_before_version(before_version_);
+  const auto bytes = std::make_shared<std::string>(rows_->SaveBefore());
+  copy.rest.set_before_bytes(bytes->size());
+  Payload payload{bytes};
+  payload.Append({reinterpret_cast<const uint8_t*>(bytes->data()), bytes->size()});
+  copy.rest_bytes.Append(payload);
+}
+
+absl::Status SparseSlice::LoadForCopy(const v1::CopiedSlice& rest, PayloadReader& bytes) {
+  if (!rest.has_before_step()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const Payload saved, bytes.Take(rest.before_bytes()));
+  const Payload piece = saved.InOnePiece();
+  RETURN_IF_ERROR(Annotate(rows_->LoadBefore(piece.piece()), name()));
+  before_step_ = Step(rest.before_step());
+  before_version_ = rest.before_version();
+  return absl::OkStatus();
 }
 
 ExchangeReply SparseSlice::ReplyWithValues(WorkerId /*worker*/, const ParkedPull& pull) {
+  if (changes().is_on() && rows_->keeps_ages() && !pull.keys->empty()) {
+    v1::ReplicaChange change;
+    change.mutable_touched_rows()->set_step(pull.step.value());
+    change.mutable_touched_rows()->set_rows(static_cast<uint32_t>(pull.keys->size()));
+    changes().Note(Now(), std::move(change), EncodeKeys(*pull.keys, *changes().pool()));
+  }
   return WithRows(MakeReply(pull.learning_rate_divisor), pull,
                   [&](absl::Span<float> values) { rows_->Pull(*pull.keys, pull.step, values); });
 }
@@ -331,6 +377,7 @@ SliceMemory SparseSlice::memory() const {
   memory.optimizer = bytes / floats * optimizer_.state_floats();
   memory.parameters = bytes - memory.optimizer;
   memory.accumulators = kept().size_bytes();
+  memory.copies = rows_->cut_bytes();
   for (const auto& [worker, pulled] : pulled_) {
     for (const PulledKeys& keys : pulled) memory.copies += BytesOf(*keys.keys);
   }

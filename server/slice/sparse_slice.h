@@ -59,6 +59,7 @@ class SparseSlice : public Slice {
     return rows_->Read(key, values);
   }
   SliceMemory memory() const override;
+  uint64_t Hash() const override { return rows_->Hash(); }
 
  private:
   // The keys of a worker's pull, for the push of the same step.
@@ -72,7 +73,7 @@ class SparseSlice : public Slice {
 
   absl::Status ReadRows(WorkerId worker, RowStep&& step, CheckedStep* read) override;
   void Apply(const CheckedPush& push, uint64_t learning_rate_divisor) override;
-  void ApplyMean(Step step, PushesOfStep pushes) override;
+  void ApplyMean(Step step, PushesOfStep pushes, MeanForCopy* mean) override;
   void NotePush(WorkerId worker, Step step) override { DropPulled(worker, step); }
   ExchangeReply ReplyWithValues(WorkerId worker, const ParkedPull& pull) override;
   void KeepValuesOf(Step step) override;
@@ -83,7 +84,15 @@ class SparseSlice : public Slice {
   }
   ExchangeReply ReadOptimizerState(uint32_t array) const override;
   void Forget(WorkerId worker) override;
+  absl::StatusOr<CheckedPush> ReadNoted(const v1::PushHead& head, PayloadReader& payload) override;
+  absl::StatusOr<CheckedPush> ReadMean(const v1::AppliedStep& step,
+                                       PayloadReader& payload) const override;
+  absl::Status FollowOwn(const v1::ReplicaChange& change, const Payload& payload) override;
+  void SaveForCopy(Copy& copy) const override;
+  absl::Status LoadForCopy(const v1::CopiedSlice& rest, PayloadReader& bytes) override;
   void Save(SliceSnapshot& snapshot) const override;
+  void SaveCut(SliceSnapshot& snapshot) override { snapshot.rows_cut = rows_->Cut(); }
+  void SaveForCopyLater(SliceSnapshot& snapshot) override;
   absl::Status Load(const SliceSnapshot& snapshot) override;
 
   size_t dim() const { return optimizer_.dim(); }

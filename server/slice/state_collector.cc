@@ -150,6 +150,39 @@ Payload StateCollector::Restored(WorkerId worker) const {
   return found == restored_.end() ? Payload() : found->second.arrays;
 }
 
+void StateCollector::SaveForCopy(v1::CollectedStates* states, Payload& bytes) const {
+  states->set_cut(cut_);
+  for (const WorkerId worker : expected_) states->add_expected(worker.value());
+  for (const auto& [worker, state] : final_) {
+    v1::StateOfWorker& saved = *states->add_final();
+    saved.set_worker(worker.value());
+    saved.set_bytes(state.size_bytes());
+    bytes.Append(state);
+  }
+  for (const auto& [worker, state] : restored_) {
+    v1::StateOfWorker& saved = *states->add_restored();
+    saved.set_worker(worker.value());
+    saved.set_bytes(state.arrays.size_bytes());
+    saved.set_is_claimed(state.is_claimed);
+    bytes.Append(state.arrays);
+  }
+}
+
+absl::Status StateCollector::LoadForCopy(const v1::CollectedStates& states, PayloadReader& bytes) {
+  cut_ = states.cut();
+  for (const uint32_t worker : states.expected()) expected_.insert(WorkerId(worker));
+  for (const v1::StateOfWorker& saved : states.final()) {
+    ASSIGN_OR_RETURN(const Payload state, bytes.Take(saved.bytes()));
+    ASSIGN_OR_RETURN(final_[WorkerId(saved.worker())], CopyOf(state));
+  }
+  for (const v1::StateOfWorker& saved : states.restored()) {
+    ASSIGN_OR_RETURN(const Payload state, bytes.Take(saved.bytes()));
+    ASSIGN_OR_RETURN(const Payload kept, CopyOf(state));
+    restored_[WorkerId(saved.worker())] = {kept, saved.is_claimed()};
+  }
+  return absl::OkStatus();
+}
+
 void StateCollector::AddWorker(WorkerId worker) {
   GiveUpAwaiting(worker);
   final_.erase(worker);

@@ -11,7 +11,9 @@
 #include "absl/types/span.h"
 #include "common/base/ids.h"
 #include "common/exchange/payload.h"
+#include "proto/replica.pb.h"
 #include "server/consistency/step_vector.h"
+#include "server/slice/payload_reader.h"
 #include "server/slice/shard_snapshot.h"
 
 namespace capstan {
@@ -62,6 +64,13 @@ class StateCollector {
   void Restore(absl::Span<const SliceSnapshot::OwnState> states);
   // The worker's state of the checkpoint. Empty: there is none, or the worker has pushed since.
   Payload Restored(WorkerId worker) const;
+
+  // For a copy: what there is beside the states for the latest cut; the bytes of states go to
+  // `bytes`, and come from it. INVALID_ARGUMENT; RESOURCE_EXHAUSTED.
+  void SaveForCopy(v1::CollectedStates* states, Payload& bytes) const;
+  absl::Status LoadForCopy(const v1::CollectedStates& states, PayloadReader& bytes);
+  // The slice has been cut for the time `number`; nothing is awaited for it here.
+  void SkipTo(uint64_t number) { cut_ = number; }
 
   // A process has taken the worker's place: nothing of an earlier one is awaited, nor given to it.
   // But the first process after Restore gets the worker's state of the checkpoint, and has one for

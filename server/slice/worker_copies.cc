@@ -126,6 +126,15 @@ std::optional<SliceSnapshot::WorkerCopy> WorkerCopies::shared() const {
   return SliceSnapshot::WorkerCopy{shared_->values.Share(), shared_->version};
 }
 
+absl::Status WorkerCopies::Follow(const Payload& values, uint64_t version, uint64_t number) {
+  if (number == 0) {
+    shared_.reset();
+    return absl::OkStatus();
+  }
+  last_number_ = number - 1;
+  return Answer({WorkerId(), /*copy=*/0, /*is_shared=*/true}, values, version).status();
+}
+
 absl::Status WorkerCopies::Restore(const SliceSnapshot::WorkerCopy& shared) {
   ASSIGN_OR_RETURN(shared_, MakeCopy(shared.values, shared.version));
   shared_->number = ++last_number_;

@@ -81,6 +81,13 @@ class WorkerCopies {
   std::optional<SliceSnapshot::WorkerCopy> shared() const;
   // Goes on with a shared copy. RESOURCE_EXHAUSTED.
   absl::Status Restore(const SliceSnapshot::WorkerCopy& shared);
+  // Its number; 0: there is none.
+  uint64_t shared_number() const { return shared_.has_value() ? shared_->number : 0; }
+  // On another server: the shared copy has got this number by an answer with these values. 0: it
+  // was dropped. Errors are those of Answer.
+  absl::Status Follow(const Payload& values, uint64_t version, uint64_t number);
+  // The restored shared copy has this number.
+  void set_shared_number(uint64_t number) { shared_->number = last_number_ = number; }
 
  private:
   struct Copy {

@@ -218,6 +218,20 @@ void RowTable::MoveBuckets(size_t begin, size_t end) {
   }
 }
 
+void RowTable::Visit(uint64_t first, uint64_t last, UseRow use) const {
+  if (first == 0 && has_key_zero_) use(0, row_of_zero_.get());
+  // Homes are in the order of hashes, also while the table grows. What has its home up to the last
+  // one is not behind a later bucket with room.
+  const size_t last_home = HomeOf(last);
+  for (size_t bucket = HomeOf(first);; ++bucket) {
+    const uint64_t* const hashes = Hashes(bucket);
+    for (size_t i = 0; i < kSlots && hashes[i] != 0; ++i) {
+      if (hashes[i] - first <= last - first) use(hashes[i], Row({bucket, i}));
+    }
+    if (bucket >= last_home && !IsFull(bucket)) return;
+  }
+}
+
 std::vector<uint64_t> RowTable::SortedKeys() const {
   std::vector<uint64_t> keys;
   keys.reserve(size());

@@ -38,6 +38,11 @@ class RowTable {
   // Erases the rows that the keys have. Their memory is kept for other rows.
   void Erase(absl::Span<const uint64_t> keys);
 
+  // Calls `use` with each row whose hash (RowHashOf its key) is in [first, last], in any order. It
+  // reads memory once, from one place on.
+  using UseRow = absl::FunctionRef<void(uint64_t hash, const float* row)>;
+  void Visit(uint64_t first, uint64_t last, UseRow use) const;
+
   // All keys in ascending order.
   std::vector<uint64_t> SortedKeys() const;
 

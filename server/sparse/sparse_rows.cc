@@ -63,6 +63,12 @@ SparseRows::SparseRows(const Options& options, const RowOptimizer* optimizer)
   if (options.admitting_push > 1) sketch_.emplace(options.sketch_width);
 }
 
+SparseRows::~SparseRows() {
+  for (const std::weak_ptr<RowsCut>& last : {cut_, copy_cut_}) {
+    if (const std::shared_ptr<RowsCut> cut = last.lock()) cut->End();
+  }
+}
+
 size_t SparseRows::bytes() const {
   const size_t row_bytes = dim() * sizeof(float);
   const size_t before = before_.keys.size() * (sizeof(uint64_t) + 1 + row_bytes) +
@@ -104,6 +110,9 @@ void SparseRows::PullPart(absl::Span<const uint64_t> keys, std::optional<uint32_
   const RowOrder order(keys);
   std::array<float*, kPart> rows;
   table_.Find(order.keys(), absl::MakeSpan(rows).first(keys.size()));
+  if (touch.has_value() && KeepsAges()) {
+    KeepForCut(order.keys(), absl::MakeConstSpan(rows).first(keys.size()));
+  }
   for (size_t i = 0; i < keys.size(); ++i) {
     if (i + kRowsAhead < keys.size()) PrefetchRow(rows[i + kRowsAhead], dim());
     const absl::Span<float> result = values.subspan(order.IndexOf(i) * dim(), dim());
@@ -186,6 +195,7 @@ void SparseRows::PushPart(absl::Span<const uint64_t> all_keys, size_t begin, con
   const absl::Span<const float*> ordered = absl::MakeSpan(gradient_memory).first(keys.size());
   for (size_t i = 0; i < keys.size(); ++i) ordered[i] = gradients + order.IndexOf(i) * dim();
   table_.Find(order.keys(), rows);
+  KeepForCut(order.keys(), rows);
   if (options_.keeps_before) KeepRows(order, rows, begin);
   if (std::find(rows.begin(), rows.end(), nullptr) != rows.end()) {
     AdmitKeys(order.keys(), step, rows);
@@ -243,6 +253,8 @@ bool SparseRows::EvictOldest(uint64_t limit) {
   uint64_t key;
   if (!ages_.TakeOldest(limit, last_touch_of, &key)) return false;
   if (options_.keeps_before) KeepEvicted(key);
+  const std::array<float*, 1> not_at_hand = {nullptr};
+  KeepForCut({&key, 1}, not_at_hand);
   table_.Erase({&key, 1});
   return true;
 }
@@ -254,17 +266,43 @@ bool SparseRows::Read(uint64_t key, absl::Span<float> values) const {
   return row != nullptr;
 }
 
-SparseRowsSnapshot SparseRows::Snapshot() const {
+SparseRowsSnapshot SparseRows::Head() const {
   SparseRowsSnapshot snapshot;
   snapshot.dim = dim();
   snapshot.state_floats = optimizer_.state_floats();
   snapshot.last_step = Step(last_step_);
+  if (sketch_) snapshot.sketch = sketch_->counters();
+  return snapshot;
+}
+
+std::shared_ptr<RowsCut> SparseRows::BeginCut(std::weak_ptr<RowsCut>& last) {
+  if (const std::shared_ptr<RowsCut> earlier = last.lock()) earlier->End();
+  auto cut = std::make_shared<RowsCut>(&table_, Head());
+  last = cut;
+  return cut;
+}
+
+void SparseRows::KeepForCut(absl::Span<const uint64_t> keys, absl::Span<float* const> rows) const {
+  for (const std::weak_ptr<RowsCut>& last : {cut_, copy_cut_}) {
+    if (const std::shared_ptr<RowsCut> cut = last.lock()) cut->Keep(keys, rows);
+  }
+}
+
+size_t SparseRows::cut_bytes() const {
+  size_t bytes = 0;
+  for (const std::weak_ptr<RowsCut>& last : {cut_, copy_cut_}) {
+    if (const std::shared_ptr<RowsCut> cut = last.lock()) bytes += cut->bytes();
+  }
+  return bytes;
+}
+
+SparseRowsSnapshot SparseRows::Snapshot() const {
+  SparseRowsSnapshot snapshot = Head();
   snapshot.keys = table_.SortedKeys();
   const size_t state = snapshot.state_floats;
   snapshot.values.resize(snapshot.keys.size() * dim());
   snapshot.state.resize(snapshot.keys.size() * state);
   if (KeepsAges()) snapshot.last_touch.resize(snapshot.keys.size());
-  if (sketch_) snapshot.sketch = sketch_->counters();
   std::array<float*, kPart> rows;
   for (size_t begin = 0; begin < snapshot.keys.size(); begin += kPart) {
     const auto chunk = absl::MakeConstSpan(snapshot.keys).subspan(begin, kPart);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -16,21 +17,11 @@
 #include "server/sparse/row_optimizer.h"
 #include "server/sparse/row_order.h"
 #include "server/sparse/row_table.h"
+#include "server/sparse/rows_cut.h"
+#include "server/sparse/sparse_rows_snapshot.h"
 #include "server/sparse/touch_sketch.h"
 
 namespace capstan {
-
-// All of one shard's rows of a table. Plain values, for checkpoints and replicas.
-struct SparseRowsSnapshot {
-  size_t dim = 0;                    // values of a row
-  size_t state_floats = 0;           // of the optimizer, in a row
-  Step last_step;                    // the largest step of a call
-  std::vector<uint64_t> keys;        // ascending
-  std::vector<float> values;         // of each key
-  std::vector<float> state;          // the optimizer's, of each key
-  std::vector<uint32_t> last_touch;  // of each key; empty if rows live for ever
-  std::vector<uint8_t> sketch;       // counters; empty if the first push makes a row
-};
 
 // One shard's part of a sparse table: which keys have rows, what the rows are, and when they go.
 // The results depend on the sequence of calls alone. A restored copy goes on as the original does.
@@ -57,6 +48,8 @@ class SparseRows {
   // `optimizer` outlives this. INVALID_ARGUMENT: an option is out of range.
   static absl::StatusOr<std::unique_ptr<SparseRows>> Create(const Options& options,
                                                             const RowOptimizer* optimizer);
+  // Ends the last cut.
+  ~SparseRows();
 
   // For Pull and Push: step >= 0. Steps from 2^32 - 1 on count as one step. A key may be there
   // twice; then the calls for its elements follow one another. The caller has checked sizes.
@@ -85,6 +78,24 @@ class SparseRows {
   size_t bytes() const;
 
   SparseRowsSnapshot Snapshot() const;
+  // The snapshot without its rows.
+  SparseRowsSnapshot Head() const;
+  // Whether rows have an age, which pulls change.
+  bool keeps_ages() const { return KeepsAges(); }
+  // The XXH3-64 of all rows, in the order of their keys.
+  uint64_t Hash() const;
+  // What PullBefore needs, as bytes for another server of this version; and takes it over.
+  // INVALID_ARGUMENT.
+  std::string SaveBefore() const;
+  absl::Status LoadBefore(absl::Span<const uint8_t> bytes);
+
+  // The same snapshot as of now, still to be copied. As long as somebody has it, calls copy the
+  // rows that they change first. Ends that of an earlier cut, which is of no use any more.
+  std::shared_ptr<RowsCut> Cut() { return BeginCut(cut_); }
+  // The same, beside that one, for a copy on another server.
+  std::shared_ptr<RowsCut> CutForCopy() { return BeginCut(copy_cut_); }
+  // Memory of rows that were copied early for it.
+  size_t cut_bytes() const;
 
   // Takes over a snapshot. This is new and has the same table, optimizer and limits.
   // INVALID_ARGUMENT: its parts do not fit together, or not to this; then nothing was changed.
@@ -101,6 +112,9 @@ class SparseRows {
 
   SparseRows(const Options& options, const RowOptimizer* optimizer);
 
+  std::shared_ptr<RowsCut> BeginCut(std::weak_ptr<RowsCut>& last);
+  // Before these keys' rows change, come or go. `rows` are their rows, or null.
+  void KeepForCut(absl::Span<const uint64_t> keys, absl::Span<float* const> rows) const;
   size_t dim() const { return optimizer_.dim(); }
   size_t RowFloats() const { return dim() + optimizer_.state_floats(); }
   bool KeepsAges() const { return options_.max_idle_steps || options_.max_rows; }
@@ -136,6 +150,8 @@ class SparseRows {
   std::optional<TouchSketch> sketch_;
   RowAges ages_;
   Before before_;
+  std::weak_ptr<RowsCut> cut_;       // the last one, while somebody has it
+  std::weak_ptr<RowsCut> copy_cut_;  // for a copy
   uint32_t last_step_ = 0;
 };
 

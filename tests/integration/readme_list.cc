@@ -436,6 +436,9 @@ std::vector<Listed> AllListed() {
                  "tests/benchmark/codec_accuracy.py --jobs=digits --workers=8 --digits_epochs=60"),
       IsTestedBy("//tests/benchmark/checkpoint:checkpoint_benchmark",
                  "bazel run //tests/benchmark:checkpoint_benchmark -- --json"),
+      IsTestedBy("//tests/benchmark/checkpoint:checkpoint_benchmark",
+                 "bazel run //tests/benchmark:checkpoint_benchmark -- --repeat=0 --steps=0 "
+                 "--rows=10000000"),
       IsTestedBy("//tests/benchmark/sparse:row_table_benchmark",
                  "bazel run //tests/benchmark:row_table_benchmark -- --json "
                  "[--dim=1 --optimizer=sgd]"),

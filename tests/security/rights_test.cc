@@ -26,12 +26,14 @@
 #include "common/process/process_listeners.h"
 #include "common/transport/grpc/call_guard.h"
 #include "common/transport/grpc/grpc_parameter_service.h"
+#include "common/transport/grpc/grpc_replica_service.h"
 #include "common/transport/grpc/grpc_server.h"
 #include "common/transport/ucx/grpc_ucx_service.h"
 #include "common/trust/call_rights.h"
 #include "proto/coordinator_service.grpc.pb.h"
 #include "proto/parameter_service.grpc.pb.h"
 #include "proto/reader_service.grpc.pb.h"
+#include "proto/replica_service.grpc.pb.h"
 #include "server/coordinator/coordinator.h"
 #include "server/coordinator/grpc_coordinator_service.h"
 #include "server/page/live_page.h"
@@ -62,6 +64,7 @@ const std::map<std::string, std::optional<Right>>& Expected() {
       {"CoordinatorService/Checkpoint", Right::kOperate},
       {"ParameterService/Exchange", Right::kTakePart},
       {"ReaderService/ReadRows", Right::kRead},
+      {"ReplicaService/Replicate", Right::kOperate},
       {"UcxService/OpenUcx", Right::kTakePart},
       {"GET /", std::nullopt},
       {"GET /live.css", std::nullopt},
@@ -108,6 +111,8 @@ class RightsTest : public testing::Test {
     coordinator_service_ = std::make_unique<GrpcCoordinatorService>(*coordinator_, guard_.get());
     exchange_service_ = std::make_unique<GrpcParameterService>(host_.get(), 64 << 20, ReplyOrder(),
                                                                /*streams=*/nullptr, guard_.get());
+    replica_service_ =
+        std::make_unique<GrpcReplicaService>(host_.get(), /*streams=*/nullptr, guard_.get());
     reader_service_ = std::make_unique<GrpcReaderService>(&parameter_server_, guard_.get());
     ucx_service_ = std::make_unique<GrpcUcxService>(&listener_, /*streams=*/nullptr, guard_.get());
     GrpcServer::Options served;
@@ -115,7 +120,7 @@ class RightsTest : public testing::Test {
     served.max_connections = 64;
     server_ = GrpcServer::Start("127.0.0.1:0",
                                 {coordinator_service_.get(), exchange_service_.get(),
-                                 reader_service_.get(), ucx_service_.get()},
+                                 reader_service_.get(), replica_service_.get(), ucx_service_.get()},
                                 served)
                   .value();
     for (const Right right : kAllRights) {
@@ -195,6 +200,7 @@ class RightsTest : public testing::Test {
   std::unique_ptr<GrpcCoordinatorService> coordinator_service_;
   std::unique_ptr<GrpcParameterService> exchange_service_;
   std::unique_ptr<GrpcReaderService> reader_service_;
+  std::unique_ptr<GrpcReplicaService> replica_service_;
   std::unique_ptr<GrpcUcxService> ucx_service_;
   std::unique_ptr<GrpcServer> server_;  // Destroyed first.
 };
@@ -265,11 +271,12 @@ TEST_F(RightsTest, NoCallIsForgotten) {
   for (const CallRight& row : CallRights()) in_table.emplace(row.call);
   EXPECT_EQ(in_table, expected);
   std::set<std::string> described;
+  const auto* const pool = google::protobuf::DescriptorPool::generated_pool();
   for (const google::protobuf::FileDescriptor* file :
        {v1::GetJobRequest::descriptor()->file(), v1::ReadRowsRequest::descriptor()->file(),
         v1::OpenUcxRequest::descriptor()->file(),
-        google::protobuf::DescriptorPool::generated_pool()->FindFileByName(
-            "proto/parameter_service.proto")}) {
+        pool->FindFileByName("proto/parameter_service.proto"),
+        pool->FindFileByName("proto/replica_service.proto")}) {
     ASSERT_NE(file, nullptr);
     for (int i = 0; i < file->service_count(); ++i) {
       const google::protobuf::ServiceDescriptor& service = *file->service(i);

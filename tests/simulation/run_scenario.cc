@@ -225,6 +225,9 @@ void RunLife(const Scenario& life, SimulatedDisk& disk, OwnStateCheck& own_state
   verdict.last_status = result.outcome.value_or(JobOutcome()).last_status;
   verdict.rounds += life.job.stay() ? result.rounds : 0;
   verdict.violation = history.violation.empty() ? BadEnd(life, result) : history.violation;
+  if (verdict.violation.empty()) verdict.violation = result.wrong_copies;
+  verdict.compared_copies += result.compared_copies;
+  verdict.checked_replies += result.checked_replies;
   if (verdict.violation.empty()) verdict.violation = result.wrong_values;
   if (verdict.violation.empty()) verdict.violation = result.wrong_operation;
   if (verdict.violation.empty() && have_all_lived) verdict.violation = result.incomplete_operation;

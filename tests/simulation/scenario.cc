@@ -777,6 +777,28 @@ Scenario DrawScenario(uint64_t seed) {
   return scenario;
 }
 
+Scenario DrawCopiedScenario(uint64_t seed) {
+  Scenario scenario = DrawScenario(seed);
+  Random random(seed, /*stream=*/14);
+  for (Scenario* life : LivesOf(scenario)) {
+    v1::ClusterSpec& cluster = *life->job.mutable_cluster();
+    cluster.set_replicas(2);
+    cluster.set_num_servers(std::max<uint32_t>(cluster.num_servers(), 2));
+    const int64_t cuts = random.Bernoulli(0.5) ? 0 : Between(random, 1, 4);
+    const uint32_t processes = cluster.num_servers() + cluster.num_workers();
+    for (int64_t i = 0; i < cuts; ++i) {
+      LinkCut& cut = life->cuts.emplace_back();
+      cut.from = static_cast<uint32_t>(random.UniformInt(cluster.num_servers()));
+      cut.to = static_cast<uint32_t>(
+          random.UniformInt(random.Bernoulli(0.7) ? cluster.num_servers() : processes));
+      if (random.Bernoulli(0.5)) std::swap(cut.from, cut.to);
+      cut.at = Between(random, absl::ZeroDuration(), 1.5 * UsualTime(*life));
+      cut.lasts = Between(random, absl::Milliseconds(1), absl::Milliseconds(400));
+    }
+  }
+  return scenario;
+}
+
 bool HasScriptedPrograms(const Scenario& scenario) {
   return scenario.program.has_value() && scenario.own_arrays == 0 &&
          scenario.program->initial_delay == absl::ZeroDuration();
@@ -814,6 +836,9 @@ std::string Describe(const Scenario& scenario) {
   return absl::StrCat(
       mode, ", ", scenario.job.cluster().num_workers(), " workers, ",
       scenario.job.cluster().num_servers(), " servers, ", scenario.steps, " steps, ",
+      scenario.job.cluster().replicas() > 1
+          ? absl::StrCat("two copies, ", scenario.cuts.size(), " cuts, ")
+          : "",
       scenario.faults.size(), " faults, ", scenario.settings.size(), " settings, ",
       1 + scenario.next_lives.size(), " lives",
       scenario.job.membership().allow_other_bits() ? "" : ", same bits",

@@ -53,6 +53,15 @@ struct ConsistencySetting {
   v1::ConsistencySpec change;
 };
 
+// No message goes from one process to another for a while.
+struct LinkCut {
+  // Servers by their number, workers behind them.
+  uint32_t from = 0;
+  uint32_t to = 0;
+  absl::Duration at;  // after the start
+  absl::Duration lasts;
+};
+
 // One simulation: a job, the network, the workers' compute times, and the faults.
 struct Scenario {
   uint64_t seed = 0;
@@ -79,6 +88,7 @@ struct Scenario {
   // Time of one step of the worker process `worker`.
   std::function<absl::Duration(uint32_t worker, Random& random)> compute_time;
   std::vector<Fault> faults;
+  std::vector<LinkCut> cuts;
   std::optional<LostRegistration> lost_registration;
   std::vector<ConsistencySetting> settings;
   absl::Duration limit = absl::Seconds(120);  // virtual time; a longer job has hung
@@ -106,6 +116,10 @@ struct Scenario {
 // tables, and their changes; checkpoints, power cuts, and further lives of the job; codecs, and
 // gradients that leave residuals in them; jobs that stay; programs of users.
 Scenario DrawScenario(uint64_t seed);
+
+// The same with two copies of each shard. Then links between processes are sometimes cut, in one
+// direction.
+Scenario DrawCopiedScenario(uint64_t seed);
 
 // Whether the worker has a gradient for the table in this step.
 inline bool HasGradient(const Scenario& scenario, WorkerId worker, Step step, TableId table) {

@@ -36,6 +36,7 @@ constexpr absl::Duration kBetweenRounds = absl::Milliseconds(200);
 constexpr uint64_t kFirstWorkerIncarnation = 200'000;
 // A worker whose registration was lost goes on after this time at the latest.
 constexpr absl::Duration kLongestLoss = absl::Seconds(3);
+constexpr absl::Duration kBetweenComparisons = absl::Milliseconds(17);
 // An exchange may be interrupted if it arrives within this time of its worker's pause.
 constexpr absl::Duration kAroundPause = absl::Milliseconds(30);
 
@@ -51,6 +52,8 @@ std::vector<std::shared_ptr<const Codec>> PullCodecs(const Scenario& scenario) {
   return codecs;
 }
 
+bool HasCopies(const Scenario& scenario) { return scenario.job.cluster().replicas() > 1; }
+
 bool HasCheckpoints(const Scenario& scenario) { return !scenario.job.checkpoint().dir().empty(); }
 
 // Processes of another life have other incarnations. Lives differ in the upper bits of the seed.
@@ -65,7 +68,12 @@ SimulatedCluster::SimulatedCluster(const Scenario& scenario, SimulatedDisk* disk
       disk_(disk),
       restored_(HasCheckpoints(scenario) ? disk->Newest() : ""),
       network_(scenario.network, scenario.seed),
-      interruptions_(scenario.seed, /*stream=*/2) {
+      interruptions_(scenario.seed, /*stream=*/2),
+      copies_([this] {
+        std::vector<const ShardHost*> hosts;
+        for (const auto& server : servers_) hosts.push_back(server->server->host());
+        return hosts;
+      }) {
   Coordinator::Options options;
   options.job = scenario.job;
   options.job_fingerprint = kJob;
@@ -97,6 +105,10 @@ SimulationResult SimulatedCluster::Run() {
   for (const Fault& fault : scenario_.faults) {
     world_.RunAfter(fault.at, [this, &fault] { Befall(fault); });
   }
+  for (const LinkCut& cut : scenario_.cuts) {
+    world_.RunAfter(cut.at, [this, &cut] { Cut(cut); });
+  }
+  if (HasCopies(scenario_)) CompareCopiesAgain();
   for (const ConsistencySetting& setting : scenario_.settings) {
     coordinator_process_.RunAfter(setting.at, [this, &setting] {
       v1::SetConsistencyRequest request;
@@ -121,7 +133,11 @@ SimulationResult SimulatedCluster::Run() {
                       result_.is_registering = reply->view().phase() == v1::REGISTERING;
                     });
   CloseLog(end);
+  if (HasCopies(scenario_) && !result_.is_cut) copies_.Compare();
   BuryAll();
+  result_.wrong_copies = copies_.fault();
+  result_.compared_copies = copies_.compared();
+  result_.checked_replies = copies_.replies();
   result_.duration = end - start_;
   result_.messages = network_.messages();
   result_.residuals = std::move(codecs_.residuals);
@@ -216,6 +232,12 @@ void SimulatedCluster::StartServer(uint32_t index) {
     member->process.Spawn(std::move(body));
   };
   options.open_storage = [this, member] { return disk_->OpenForServer(&member->process); };
+  options.connect_replica = [this, member](const std::string& address) {
+    uint32_t port = 0;
+    CHECK(absl::SimpleAtoi(address.substr(address.find(':') + 1), &port)) << address;
+    Member& other = *servers_.at(port - 1);
+    return network_.Connect(&member->process, &other.process, &other.server->records());
+  };
   member->server = std::make_unique<ParameterServer>(options);
   // The port is the index + 1.
   member->process.Spawn([server = member->server.get(), index] {
@@ -370,7 +392,33 @@ std::unique_ptr<ParameterEndpoint> SimulatedCluster::Connect(Member& worker,
   uint32_t port = 0;
   CHECK(absl::SimpleAtoi(address.substr(address.find(':') + 1), &port)) << address;
   Member& server = *servers_.at(port - 1);
-  return network_.Connect(&worker.process, &server.process, server.server.get());
+  return network_.Connect(&worker.process, &server.process, DoorOf(port - 1));
+}
+
+ParameterEndpoint* SimulatedCluster::DoorOf(size_t server) {
+  ParameterEndpoint* const door = servers_.at(server)->server.get();
+  if (!HasCopies(scenario_)) return door;
+  std::unique_ptr<ParameterEndpoint>& watched = watched_[server];
+  if (watched == nullptr) watched = copies_.Watch(door, server);
+  return watched.get();
+}
+
+void SimulatedCluster::CompareCopiesAgain() {
+  copies_.Compare();
+  if (result_.outcome.has_value() || result_.is_cut) return;
+  world_.RunAfter(kBetweenComparisons, [this] { CompareCopiesAgain(); });
+}
+
+void SimulatedCluster::Cut(const LinkCut& cut) {
+  const auto process = [this](uint32_t number) -> SimulatedProcess* {
+    if (number < servers_.size()) return &servers_[number]->process;
+    number -= static_cast<uint32_t>(servers_.size());
+    return number < workers_.size() ? &workers_[number]->process : nullptr;
+  };
+  SimulatedProcess* const from = process(cut.from);
+  SimulatedProcess* const to = process(cut.to);
+  if (from == nullptr || to == nullptr) return;
+  network_.Block(from, to, world_.Now() + cut.lasts);
 }
 
 std::unique_ptr<ParameterEndpoint> SimulatedCluster::Wrap(

@@ -23,6 +23,7 @@
 #include "server/coordinator/job_outcome.h"
 #include "server/service/parameter_server.h"
 #include "tests/simulation/codec_watch.h"
+#include "tests/simulation/copy_check.h"
 #include "tests/simulation/membership_recorder.h"
 #include "tests/simulation/scenario.h"
 #include "tests/simulation/simulated_disk.h"
@@ -63,6 +64,10 @@ struct SimulationResult {
   std::string wrong_state;
   std::string wrong_rows;
   bool has_final_rows = false;  // of AllRowKeys, pulled at the end
+  // As in CopyCheck:
+  std::string wrong_copies;
+  int64_t compared_copies = 0;
+  int64_t checked_replies = 0;
 };
 
 // A whole job in virtual time: the real coordinator, servers and workers in one program. One thread
@@ -125,6 +130,10 @@ class SimulatedCluster {
   // The worker has its id.
   void OnRegistered(Member& worker);
   void Befall(const Fault& fault);
+  void Cut(const LinkCut& cut);
+  // The server's endpoint for workers: watched, if there are copies.
+  ParameterEndpoint* DoorOf(size_t server);
+  void CompareCopiesAgain();
   // The worker process of this number in the newest round. In a job that stays, others may have
   // come in its place.
   Member& LatestWorker(uint32_t process);
@@ -151,7 +160,9 @@ class SimulatedCluster {
   Member* unregistered_ = nullptr;  // the worker with the LostRegistration
   Member* successor_ = nullptr;     // the one in its place
   CodecWatch codecs_;
-  std::map<std::pair<Step, int>, int64_t> reduced_;  // results of operations
+  CopyCheck copies_;
+  std::map<size_t, std::unique_ptr<ParameterEndpoint>> watched_;  // servers
+  std::map<std::pair<Step, int>, int64_t> reduced_;               // results of operations
   SimulationResult result_;
 };
 

@@ -42,6 +42,8 @@ SimulatedNetwork::Flight SimulatedNetwork::Send(SimulatedProcess* from, Simulate
   receives_until = std::max(flight.left + options_.latency, receives_until + busy);
   flight.arrives = receives_until + DrawDelay();
   flight.is_lost = random_.Bernoulli(options_.drop);
+  const auto blocked = blocked_until_.find({from, to});
+  if (blocked != blocked_until_.end() && now < blocked->second) flight.is_lost = true;
   flight.is_duplicated = random_.Bernoulli(options_.duplicate);
   flight.duplicate_arrives = receives_until + DrawDelay() + DrawDelay();
   return flight;

@@ -60,6 +60,11 @@ class SimulatedNetwork {
     lost_registrations_[member] = std::move(lost);
   }
 
+  // Loses what is sent from one process to the other before `until`.
+  void Block(const SimulatedProcess* from, const SimulatedProcess* to, absl::Time until) {
+    blocked_until_[{from, to}] = until;
+  }
+
   // For the connections.
   Flight Send(SimulatedProcess* from, SimulatedProcess* to, uint64_t bytes);
   // Whether the reply to a registration is lost on its way to the member.
@@ -70,6 +75,8 @@ class SimulatedNetwork {
 
   const Options options_;
   Random random_;
+  absl::flat_hash_map<std::pair<const SimulatedProcess*, const SimulatedProcess*>, absl::Time>
+      blocked_until_;
   uint64_t messages_ = 0;
   absl::flat_hash_map<SimulatedProcess*, absl::Time> sends_until_;
   absl::flat_hash_map<SimulatedProcess*, absl::Time> receives_until_;

@@ -21,6 +21,7 @@
 
 ABSL_FLAG(int64_t, seeds, 2000, "number of schedules");
 ABSL_FLAG(uint64_t, first_seed, 1, "seed of the first schedule; the others follow it");
+ABSL_FLAG(bool, copies, false, "each shard has two copies");
 ABSL_FLAG(int, threads, 2, "schedules that run at a time");
 ABSL_FLAG(bool, until_violation, false, "stop after the first violation");
 ABSL_FLAG(std::string, until_rule, "",
@@ -42,6 +43,8 @@ struct Totals {
   int64_t changes ABSL_GUARDED_BY(mu) = 0;
   int64_t restores ABSL_GUARDED_BY(mu) = 0;
   int64_t known_ends ABSL_GUARDED_BY(mu) = 0;
+  int64_t compared_copies ABSL_GUARDED_BY(mu) = 0;
+  int64_t checked_replies ABSL_GUARDED_BY(mu) = 0;
 };
 
 void Count(uint64_t seed, const Scenario& scenario, const ScenarioVerdict& verdict,
@@ -53,6 +56,8 @@ void Count(uint64_t seed, const Scenario& scenario, const ScenarioVerdict& verdi
   totals.changes += verdict.changes;
   totals.restores += verdict.restores;
   totals.known_ends += verdict.known_ends;
+  totals.compared_copies += verdict.compared_copies;
+  totals.checked_replies += verdict.checked_replies;
   if (verdict.violation.empty()) return;
   ++totals.violations;
   std::printf("seed %llu (%s): %s\n", static_cast<unsigned long long>(seed),
@@ -76,7 +81,8 @@ void RunSeeds(Totals& totals) {
     const int64_t index = totals.next++;
     if (index >= seeds) return;
     const uint64_t seed = absl::GetFlag(FLAGS_first_seed) + static_cast<uint64_t>(index);
-    const Scenario scenario = DrawScenario(seed);
+    const Scenario scenario =
+        absl::GetFlag(FLAGS_copies) ? DrawCopiedScenario(seed) : DrawScenario(seed);
     const ScenarioVerdict verdict = RunScenario(scenario);
     Count(seed, scenario, verdict, totals);
     if (IsLast(verdict.violation)) totals.may_stop = true;
@@ -101,6 +107,11 @@ int Run() {
       static_cast<long long>(totals.exchanges), static_cast<long long>(totals.done),
       static_cast<long long>(totals.changes), static_cast<long long>(totals.restores),
       static_cast<long long>(totals.known_ends));
+  if (absl::GetFlag(FLAGS_copies)) {
+    std::printf("%lld comparisons of a shard with its copy, %lld replies that waited for one\n",
+                static_cast<long long>(totals.compared_copies),
+                static_cast<long long>(totals.checked_replies));
+  }
   std::printf("%lld histories, %lld violations\n", static_cast<long long>(totals.histories),
               static_cast<long long>(totals.violations));
   return totals.violations > 0 ? 1 : 0;

@@ -49,6 +49,21 @@ TEST_F(UcxTransportTest, ValuesThatDoNotFitGoElsewhere) {
   EXPECT_EQ(values, std::vector<float>(10, 7));
 }
 
+// Small ones come with their message. Large ones are fetched.
+TEST_F(UcxTransportTest, RecordsOfServersAreRefused) {
+  const auto endpoint = client_->Connect(listener_->address());
+  for (const size_t floats : {size_t{0}, size_t{4}, size_t{256} << 10}) {
+    const auto memory = std::make_shared<std::vector<float>>(floats);
+    ExchangeRequest request = MakeTestRequest(0, std::nullopt, Step(0));
+    request.purpose =
+        ReplicaRecord{ShardId(0), 1, 1, Incarnation(9), "change", Payload(*memory, memory)};
+    const absl::Status status = Exchange(*endpoint, std::move(request)).status;
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << floats << ": " << status;
+    EXPECT_THAT(std::string(status.message()), testing::HasSubstr("got a record of a shard"));
+  }
+  EXPECT_TRUE(Exchange(*endpoint, MakeTestRequest(0, std::nullopt, Step(0))).status.ok());
+}
+
 class UcxDeliveredTest : public testing::TestWithParam<std::string> {};
 
 TEST_P(UcxDeliveredTest, ALargeGradientThatTheServerHasNotTakenIsNotDelivered) {

@@ -5,6 +5,7 @@
 #include "common/base/program.h"
 #include "common/base/random.h"
 #include "common/base/status_macros.h"
+#include "common/job/job_properties.h"
 #include "common/membership/grpc_coordinator_client.h"
 #include "common/membership/member_agent.h"
 
@@ -63,7 +64,7 @@ Worker::Options WorkerProcess::WorkerOptions(JobPreparer prepare) {
   options.transport = [used] { return used->Text(); };
   options.connect = [this, used](const v1::JobSpec& job, ServerId, const ServerAddress& address) {
     if (!connect_) {
-      connect_ = ConnectToServers({job.transport(),
+      connect_ = ConnectToServers({TransportOf(job),
                                    &clock(),
                                    options_.on_ucx_blocked,
                                    {context_->security(), job.name(), incarnation_.value()},

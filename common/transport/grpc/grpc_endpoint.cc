@@ -19,10 +19,12 @@ class GrpcEndpoint::Connection {
   grpc::GenericStub stub_;
 };
 
-GrpcEndpoint::GrpcEndpoint(const std::string& address, Clock* clock, SecurityPointer security)
+GrpcEndpoint::GrpcEndpoint(const std::string& address, Clock* clock, SecurityPointer security,
+                           SenderRole role)
     : address_(address),
       clock_(clock),
       security_(std::move(security)),
+      role_(role),
       connection_(std::make_unique<Connection>(address, *security_)) {}
 
 GrpcEndpoint::~GrpcEndpoint() {
@@ -47,7 +49,8 @@ std::shared_ptr<GrpcStream> GrpcEndpoint::OpenStream() {
   if (is_closing_) return nullptr;
   if (stream_ == nullptr || stream_->is_broken()) {
     stream_ = std::make_shared<GrpcStream>(
-        security_, address_, [this](const absl::Status& status) { return ExplainFailure(status); },
+        security_, address_, role_,
+        [this](const absl::Status& status) { return ExplainFailure(status); },
         [this](std::shared_ptr<GrpcStream> ended) { OnStreamEnd(std::move(ended)); });
     ++live_streams_;
     stream_->Start(connection_->stub());

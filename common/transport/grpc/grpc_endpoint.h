@@ -15,13 +15,15 @@ namespace capstan {
 
 class GrpcStream;
 
-// A connection to the ParameterService of one server. The first exchange opens a bidirectional
-// stream. If the stream breaks, all open exchanges are answered with UNAVAILABLE, and the next
-// exchange opens a new stream. Thread-safe.
+// A connection to one server: to its ParameterService, or from another server to its
+// ReplicaService. The first exchange opens a bidirectional stream. If the stream breaks, all open
+// exchanges are answered with UNAVAILABLE, and the next exchange opens a new stream. Thread-safe.
 class GrpcEndpoint : public ParameterEndpoint {
  public:
-  // `address` is host:port. `clock` outlives the endpoint.
-  GrpcEndpoint(const std::string& address, Clock* clock, SecurityPointer security = NoSecurity());
+  // `address` is host:port. `clock` outlives the endpoint. `role` is this process's. The server
+  // refuses requests of another role with INVALID_ARGUMENT.
+  GrpcEndpoint(const std::string& address, Clock* clock, SecurityPointer security = NoSecurity(),
+               SenderRole role = SenderRole::kWorker);
   // Answers open exchanges, and waits for the end of the last callback.
   ~GrpcEndpoint() override;
 
@@ -40,6 +42,7 @@ class GrpcEndpoint : public ParameterEndpoint {
   const std::string address_;
   Clock* const clock_;
   const SecurityPointer security_;
+  const SenderRole role_;
   const std::unique_ptr<Connection> connection_;
 
   Mutex mu_;

@@ -38,7 +38,8 @@ grpc::ByteBuffer ToByteBuffer(const std::string& prefix, const Payload& payload)
 
 bool GrpcMessage::Takes(size_t payload_bytes) const {
   if (frames_.empty()) return true;
-  return frames_.size() <= kMostNext && payload_bytes_ + payload_bytes <= kTogetherBytes;
+  return frames_.size() <= kMostNext && prefix_bytes_ <= kTogetherBytes &&
+         payload_bytes_ + payload_bytes <= kTogetherBytes;
 }
 
 void GrpcMessage::Add(std::string prefix, Payload payload) {
@@ -46,12 +47,14 @@ void GrpcMessage::Add(std::string prefix, Payload payload) {
     prefix.insert(0, EncodeNextPrefix(prefix.size() + payload.size_bytes()));
   }
   payload_bytes_ += payload.size_bytes();
+  prefix_bytes_ += prefix.size();
   frames_.push_back({std::move(prefix), std::move(payload)});
 }
 
 grpc::ByteBuffer GrpcMessage::Take() {
   const absl::InlinedVector<Frame, 1> frames = std::exchange(frames_, {});
   const size_t payload_bytes = std::exchange(payload_bytes_, 0);
+  prefix_bytes_ = 0;
   if (frames.size() == 1 || payload_bytes > kCopiedBytes) {
     std::vector<grpc::Slice> slices;
     for (const Frame& frame : frames) AppendInPlace(frame.prefix, frame.payload, slices);

@@ -19,7 +19,8 @@ grpc::ByteBuffer ToByteBuffer(const std::string& prefix, const Payload& payload)
 // kernel have a cost for each message. A frame is a prefix and a payload, as in frame.h.
 class GrpcMessage {
  public:
-  // Largest sum of payloads in a message of several frames.
+  // Largest sum of payloads in a message of several frames. If their prefixes have more bytes, no
+  // further frame is added.
   static constexpr size_t kTogetherBytes = 256 << 10;
   // Largest sum of payloads that are copied into one piece, if there are several frames.
   static constexpr size_t kCopiedBytes = 32 << 10;
@@ -39,6 +40,7 @@ class GrpcMessage {
 
   absl::InlinedVector<Frame, 1> frames_;
   size_t payload_bytes_ = 0;
+  size_t prefix_bytes_ = 0;
 };
 
 // The bytes of a received message, in gRPC's memory.

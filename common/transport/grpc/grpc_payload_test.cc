@@ -170,9 +170,19 @@ TEST(GrpcMessageTest, LargePayloadsGoTogetherWhereTheyLie) {
   for (const auto& owner : owners) EXPECT_FALSE(owner.expired());
 }
 
+TEST(GrpcMessageTest, AfterAFrameWithALongHeaderNoneFollows) {
+  GrpcMessage message;
+  message.Add(std::string(GrpcMessage::kTogetherBytes, 'x'), Payload());
+  EXPECT_TRUE(message.Takes(1));
+  message.Add("x", Payload());
+  EXPECT_FALSE(message.Takes(0));
+}
+
 TEST(GrpcMessageTest, IsEmptyAgainOnceTaken) {
   GrpcMessage message;
   EXPECT_TRUE(message.empty());
+  message.Add(std::string(GrpcMessage::kTogetherBytes + 1, 'x'), Payload());
+  message.Take();
   message.Add("prefix", PayloadOf(std::string(GrpcMessage::kTogetherBytes, 'x')));
   message.Add("prefix", Payload());
   EXPECT_FALSE(message.empty());

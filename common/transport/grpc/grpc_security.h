@@ -23,8 +23,9 @@ namespace capstan {
 // What a coordinator is called in proofs. A server is called by its address.
 inline constexpr char kCoordinatorAudience[] = "coordinator";
 
-// Calls to servers. Calls to a coordinator are called by the names of their methods.
+// Calls to servers. All are called by the names of their methods, also those to a coordinator.
 inline constexpr char kExchangeCall[] = "Exchange";
+inline constexpr char kReplicateCall[] = "Replicate";
 inline constexpr char kOpenUcxCall[] = "OpenUcx";
 
 // How a process proves who it is, and whom it trusts. With keys, its connections are mutual TLS of

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "common/exchange/exchange_request.h"
 #include "common/tensor/slicing.h"
 #include "common/transport/grpc/grpc_security.h"
 
@@ -15,8 +16,9 @@ namespace capstan {
 
 // How all processes use gRPC: the size of messages, channels, statuses and logs.
 
-// Largest message that gRPC accepts: one slice and its header.
-inline constexpr int kMaxMessageBytes = static_cast<int>(kMaxSliceBytes + (64 << 10));
+// Largest message that gRPC accepts: one slice and its header. The longest header has a change.
+inline constexpr int kMaxMessageBytes =
+    static_cast<int>(kMaxSliceBytes + kMaxChangeBytes + (64 << 10));
 
 // Longest message from a coordinator: its view of a job has the tables of the longest registration.
 inline constexpr int kMaxViewBytes = 2 * kMaxMessageBytes;

@@ -11,14 +11,29 @@
 namespace capstan {
 namespace {
 
-constexpr char kExchangeMethod[] = "/capstan.v1.ParameterService/Exchange";
+struct Method {
+  const char* path;
+  const char* call;  // as GrpcSecurity::Authorize names it
+};
+
+Method MethodOf(SenderRole role) {
+  switch (role) {
+    case SenderRole::kWorker:
+      return {"/capstan.v1.ParameterService/Exchange", kExchangeCall};
+    case SenderRole::kServer:
+      return {"/capstan.v1.ReplicaService/Replicate", kReplicateCall};
+  }
+  return {};
+}
 
 }  // namespace
 
-GrpcStream::GrpcStream(SecurityPointer security, const std::string& address, Explain explain,
+GrpcStream::GrpcStream(SecurityPointer security, const std::string& address, SenderRole role,
+                       Explain explain,
                        absl::AnyInvocable<void(std::shared_ptr<GrpcStream>)> on_end)
     : security_(std::move(security)),
       address_(address),
+      role_(role),
       explain_(std::move(explain)),
       on_end_(std::move(on_end)) {
   MutexLock lock(&mu_);
@@ -28,8 +43,9 @@ GrpcStream::GrpcStream(SecurityPointer security, const std::string& address, Exp
 
 void GrpcStream::Start(grpc::GenericStub& stub) {
   self_ = shared_from_this();
-  security_->Authorize(address_, kExchangeCall, context_);
-  stub.PrepareBidiStreamingCall(&context_, kExchangeMethod, grpc::StubOptions(), this);
+  const Method method = MethodOf(role_);
+  security_->Authorize(address_, method.call, context_);
+  stub.PrepareBidiStreamingCall(&context_, method.path, grpc::StubOptions(), this);
   // Allows writes outside of gRPC's callbacks, until Break.
   AddHold();
   StartRead(&incoming_);
@@ -182,7 +198,7 @@ void GrpcStream::AnswerAll(absl::Status status) {
     open.swap(open_);
     if (!refused_.ok()) status = refused_;
   }
-  // Trying again would not help a worker that is not admitted.
+  // Trying again would not help a client that is not admitted.
   const bool is_refused = absl::IsUnauthenticated(status) || absl::IsPermissionDenied(status);
   const absl::Status told(is_refused ? status.code() : absl::StatusCode::kUnavailable,
                           absl::StrCat("connection to the server broke: ", status.message()));

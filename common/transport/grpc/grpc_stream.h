@@ -26,7 +26,7 @@
 
 namespace capstan {
 
-// A worker's stream to a server: exchanges, and receipts of their payloads. Cannot be reopened
+// A client's stream to a server: exchanges, and receipts of their payloads. Cannot be reopened
 // after its end. Keeps itself alive until gRPC is done with it. Thread-safe.
 class GrpcStream : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
                    public std::enable_shared_from_this<GrpcStream> {
@@ -37,9 +37,9 @@ class GrpcStream : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBu
   // Explains why a stream was UNAVAILABLE from its begin. May block for seconds.
   using Explain = std::function<absl::Status(const absl::Status&)>;
 
-  // To the server at `address`, host:port. `on_end` runs with the stream as its argument, once all
-  // exchanges are answered and no callback runs any more.
-  GrpcStream(SecurityPointer security, const std::string& address, Explain explain,
+  // To the server at `address`, host:port, from a client of `role`. `on_end` runs with the stream
+  // as its argument, once all exchanges are answered and no callback runs any more.
+  GrpcStream(SecurityPointer security, const std::string& address, SenderRole role, Explain explain,
              absl::AnyInvocable<void(std::shared_ptr<GrpcStream>)> on_end);
 
   void Start(grpc::GenericStub& stub);
@@ -85,6 +85,7 @@ class GrpcStream : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBu
 
   const SecurityPointer security_;
   const std::string address_;
+  const SenderRole role_;
   const Explain explain_;
   absl::AnyInvocable<void(std::shared_ptr<GrpcStream>)> on_end_;
   grpc::ClientContext context_;

@@ -52,6 +52,7 @@ constexpr Row kRows[] = {
     {"transport", "transport", Unit::kText},
     {"bytes_pushed", "pushed", Unit::kBytes},
     {"bytes_pulled", "pulled", Unit::kBytes},
+    {"bytes_between_servers", "between servers", Unit::kBytes},
     {"mean_staleness_seen", "mean staleness", Unit::kReal},
     {"max_staleness_seen", "largest staleness", Unit::kCount},
     {"workers_lost", "workers lost", Unit::kCount},

@@ -46,6 +46,13 @@ TEST(SummaryTest, WhoWasReplacedInAHeldPlaceIsTheLastLine) {
             "worker 1\n");
 }
 
+TEST(SummaryTest, WithTwoReplicasItHasTheBytesBetweenServers) {
+  EXPECT_EQ(*FormatSummary(R"json({"bytes_pulled": 1500, "push_codec": "int8",
+                                   "bytes_between_servers": 2500})json"),
+            "job is done\n"
+            "  between servers    2.5 kB\n");
+}
+
 TEST(SummaryTest, OfClicksHasTheAuc) {
   EXPECT_EQ(*FormatSummary(R"json({"test_loss": 0.45, "test_auc": 0.79568, "best_auc": 0.79744,
                                    "nonzero_weights": 0.0324})json"),

@@ -19,9 +19,13 @@ struct JobEvent {
   std::string text;
   std::optional<int64_t> step;  // if the text names one
   std::string reason;           // of a failure, as in the text; empty: none
+  bool is_warning = false;      // something is wrong, and the job goes on
 };
 
 using JobEvents = std::vector<JobEvent>;
+
+// Writes the line, printable.
+void Log(const JobEvent& event);
 
 }  // namespace capstan
 

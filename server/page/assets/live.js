@@ -147,6 +147,7 @@
       ['lost-servers', 'servers lost', String(lostServers), false],
       ['place-replacements', 'replaced', (status.place_replacements || []).slice(-3).join('. '), true],
       ['checkpoint', 'checkpoint', checkpointText(status.checkpoint), true],
+      ['copies', 'copies', status.copies ? status.copies.text : '', true],
       ['links', 'links', status.links || '', true],
       ['tuning', 'tuning', tuningText(status.tuning), true],
       ['codec', 'codecs', status.codec ? codecText(status) : '', true],
@@ -191,9 +192,9 @@
       return ['server ' + s.server, s.address, state(s), numeric(shards[s.server] || 0), numeric(bytes(s.bytes)),
               numeric(count(s.exchanges)), numeric(count(s.rate)), numeric(share(s.rate, total))];
     }));
-    fillShards(status.server_of_shard);
+    fillShards(status.server_of_shard, status.copies ? status.copies.server_of_shard : []);
   }
-  function fillShards(serverOfShard) {
+  function fillShards(serverOfShard, serverOfCopy) {
     var box = element('shards'), shown = serverOfShard.slice(0, mostShards);
     setText(element('shards-note'), serverOfShard.length === 0 ? 'Shards are not placed yet.'
         : 'Each of the ' + serverOfShard.length + ' shards, from 0 on, with the number of its server.' +
@@ -202,7 +203,8 @@
     shown.forEach(function (server, i) {
       var cell = box.children[i] || box.appendChild(document.createElement('span'));
       setText(cell, String(server));
-      cell.title = 'shard ' + i + ': server ' + server;
+      cell.title = 'shard ' + i + ': server ' + server +
+          (i < serverOfCopy.length ? ', its copy: server ' + serverOfCopy[i] : '');
       cell.style.borderBottomColor = CapstanCharts.color(server);
     });
   }

@@ -1,5 +1,5 @@
 // checkpoint_benchmark: how fast checkpoints are written and restored, beside dd, and how much
-// longer steps take meanwhile.
+// longer steps take meanwhile. How long batches of rows take while a sparse table is copied.
 #include <stdlib.h>
 
 #include <cerrno>
@@ -21,6 +21,7 @@
 #include "common/transport/grpc/grpc_setup.h"
 #include "tests/benchmark/checkpoint/checkpoint_load.h"
 #include "tests/benchmark/checkpoint/checkpointed_steps.h"
+#include "tests/benchmark/checkpoint/cut_pauses.h"
 #include "tests/benchmark/checkpoint/disk_baseline.h"
 #include "tests/benchmark/common/benchmark_figures.h"
 #include "tests/process/child_results.h"
@@ -38,6 +39,9 @@ ABSL_FLAG(std::string, layers, "resnet50", "the job's network, as in capstan run
 ABSL_FLAG(uint64_t, scale, 1, "divides the number of elements of the network's tensors");
 ABSL_FLAG(absl::Duration, compute, absl::Milliseconds(250), "computing time of a step of the job");
 ABSL_FLAG(int, workers, 2, "workers of the job");
+ABSL_FLAG(uint64_t, rows, 0,
+          "rows of 16 values, of a table that is cut while batches of it are exchanged; 0: none");
+ABSL_FLAG(uint64_t, row_batch, 10'000, "keys of such a batch");
 ABSL_FLAG(bool, json, false, "print one JSON object as the last line");
 
 namespace capstan {
@@ -186,6 +190,16 @@ absl::StatusOr<BenchmarkFigures> MeasureJob(const std::string& folder) {
   return BenchmarkFigures::parse(lines[0]);
 }
 
+absl::StatusOr<BenchmarkFigures> MeasureRows(const std::string& folder) {
+  RealClock clock;
+  CutPauses load;
+  load.clock = &clock;
+  load.dir = absl::StrCat(folder, "/rows");
+  load.num_keys = absl::GetFlag(FLAGS_rows);
+  load.batch = absl::GetFlag(FLAGS_row_batch);
+  return MeasureCutPauses(load);
+}
+
 absl::Status Run() {
   ASSIGN_OR_RETURN(const std::unique_ptr<BenchmarkFolder> folder, BenchmarkFolder::Create());
   BenchmarkFigures figures;
@@ -196,6 +210,10 @@ absl::Status Run() {
   if (absl::GetFlag(FLAGS_repeat) > 0) {
     ASSIGN_OR_RETURN(const BenchmarkFigures files, MeasureAllFiles(folder->path()));
     figures.update(files);
+  }
+  if (absl::GetFlag(FLAGS_rows) > 0) {
+    ASSIGN_OR_RETURN(const BenchmarkFigures rows, MeasureRows(folder->path()));
+    figures.update(rows);
   }
   PrintFigures(figures);
   if (absl::GetFlag(FLAGS_json)) {
@@ -219,6 +237,9 @@ absl::Status CheckFlags() {
       absl::GetFlag(FLAGS_workers) < 1) {
     return absl::InvalidArgumentError(
         "expected --repeat and --steps of 0 or more, and --workers of 1 or more");
+  }
+  if (absl::GetFlag(FLAGS_row_batch) < 1) {
+    return absl::InvalidArgumentError("--row_batch: expected 1 or more, got 0");
   }
   return absl::OkStatus();
 }

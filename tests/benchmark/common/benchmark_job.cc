@@ -23,6 +23,13 @@ ShardMap MapOf(const BenchmarkJob& job) {
   return ShardMap({elements}, job.slice_bytes, job.shard_count);
 }
 
+// The server with the copies of this one's shards.
+ServerId CopyOf(ServerId primary, int num_servers) {
+  return ServerId((primary.value() + 1) % static_cast<uint32_t>(num_servers));
+}
+
+Incarnation IncarnationOf(int server) { return Incarnation(500 + static_cast<uint64_t>(server)); }
+
 }  // namespace
 
 v1::TableSpec BenchmarkJob::TableSpec() const {
@@ -84,7 +91,11 @@ absl::StatusOr<std::unique_ptr<ShardHost>> BenchmarkJob::MakeHost(int server,
   const std::vector<ServerId> placement = PlaceShards(MapOf(*this).shard_bytes(), num_servers);
   for (uint32_t shard = 0; shard < shard_count; ++shard) {
     if (placement[shard] == ServerId(server)) options.shards.push_back(ShardId(shard));
+    if (has_copies && CopyOf(placement[shard], num_servers) == ServerId(server)) {
+      options.backups.push_back(ShardId(shard));
+    }
   }
+  options.incarnation = IncarnationOf(server);
   options.epoch = Epoch(1);
   options.clock = server_clock;
   options.keeps_open_step = keeps_open_step;
@@ -95,6 +106,28 @@ absl::StatusOr<std::unique_ptr<ShardHost>> BenchmarkJob::MakeHost(int server,
   }
   host->SetLiveWorkers(workers);
   return host;
+}
+
+Sender BenchmarkJob::SenderOf(int server) const {
+  return {kJob, WorkerId(server), IncarnationOf(server)};
+}
+
+void BenchmarkJob::MakeCopies(int server, const std::vector<std::string>& addresses,
+                              ReplicaLinks& links, ShardHost& host) const {
+  for (uint32_t shard = 0; shard < shard_count; ++shard) {
+    if (host.backup(ShardId(shard)) != nullptr) host.ExpectCopy(ShardId(shard), /*number=*/1);
+  }
+  const int backup = static_cast<int>(CopyOf(ServerId(server), num_servers).value());
+  ReplicaLink* const link = links.To(addresses[backup]);
+  for (const ShardId shard : host.shards()) {
+    host.BeginCopy(shard, {/*number=*/1, IncarnationOf(backup), link});
+  }
+  const auto are_whole = [&host] {
+    const auto copies = host.copies();
+    return std::all_of(copies.begin(), copies.end(),
+                       [](const auto& copy) { return copy.second.is_whole; });
+  };
+  while (!are_whole()) absl::SleepFor(absl::Milliseconds(1));
 }
 
 absl::StatusOr<std::vector<float>> BenchmarkJob::ValuesAfter(uint64_t pushes,

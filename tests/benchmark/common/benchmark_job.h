@@ -15,6 +15,7 @@
 #include "proto/job.pb.h"
 #include "server/consistency/consistency_policy.h"
 #include "server/optimizer/optimizer.h"
+#include "server/service/replica_links.h"
 #include "server/shard/shard_host.h"
 #include "worker/client/parameter_client.h"
 
@@ -36,6 +37,7 @@ struct BenchmarkJob {
   // Measures exchanges for metrics, as capstan_server does. Outlives the host. Null: nothing does.
   const Clock* server_clock = nullptr;
   bool keeps_open_step = false;  // as in ShardHost::Options
+  bool has_copies = false;       // the next server has a copy of each shard of one
 
   // The table, as workers know it.
   v1::TableSpec TableSpec() const;
@@ -47,6 +49,12 @@ struct BenchmarkJob {
   // such optimizer for the table. Or an error of `source`.
   absl::StatusOr<std::unique_ptr<ShardHost>> MakeHost(int server,
                                                       ShardHost::Source source = {}) const;
+  // Makes the copies of the shards of a server with has_copies, and waits until they are whole. The
+  // others have their hosts. `links` outlives the host's exchanges.
+  void MakeCopies(int server, const std::vector<std::string>& addresses, ReplicaLinks& links,
+                  ShardHost& host) const;
+  // Who sends the changes of its shards.
+  Sender SenderOf(int server) const;
   // Each value after 0 ... `pushes` pushes of this gradient, under async.
   // INVALID_ARGUMENT: there is no such optimizer.
   absl::StatusOr<std::vector<float>> ValuesAfter(uint64_t pushes, float gradient) const;

@@ -3,10 +3,12 @@
 #include <memory>
 #include <utility>
 
+#include "absl/strings/str_split.h"
 #include "common/base/real_clock.h"
 #include "common/base/status_macros.h"
 #include "common/transport/grpc/call_guard.h"
 #include "common/transport/grpc/grpc_parameter_service.h"
+#include "common/transport/grpc/grpc_replica_service.h"
 #include "common/transport/grpc/grpc_security.h"
 #include "common/transport/grpc/grpc_server.h"
 #include "common/transport/reply_order.h"
@@ -66,6 +68,25 @@ absl::Status BenchmarkTransport::Serve(ParameterEndpoint* endpoint,
   ASSIGN_OR_RETURN(const std::unique_ptr<GrpcServer> listening,
                    GrpcServer::Start(kAnyPort, {&service}, options));
   parent.WriteLine(listening->address());
+  parent.ReadLine();
+  return absl::OkStatus();
+}
+
+absl::Status BenchmarkTransport::ServeCopies(
+    ParameterEndpoint* endpoint, ParameterEndpoint* records,
+    absl::FunctionRef<void(const std::vector<std::string>&)> connect,
+    ForkedProcess::Parent& parent) const {
+  GrpcServer::Options options;
+  options.max_connections = kMostConnections;
+  ReplyOrder order;
+  order.credit_bytes /= static_cast<uint64_t>(grpc_connections);
+  GrpcParameterService service(endpoint, kMaxInflightBytes, order);
+  GrpcReplicaService replicas(records);
+  ASSIGN_OR_RETURN(const std::unique_ptr<GrpcServer> listening,
+                   GrpcServer::Start(kAnyPort, {&service, &replicas}, options));
+  parent.WriteLine(listening->address());
+  connect(absl::StrSplit(parent.ReadLine(), ','));
+  parent.WriteLine("whole");
   parent.ReadLine();
   return absl::OkStatus();
 }

@@ -3,7 +3,9 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "common/base/clock.h"
 #include "common/exchange/parameter_endpoint.h"
@@ -34,6 +36,12 @@ struct BenchmarkTransport {
   // Serves `endpoint` on this machine and tells the parent the address. Returns when the parent
   // writes a line or is gone.
   absl::Status Serve(ParameterEndpoint* endpoint, ForkedProcess::Parent& parent) const;
+  // The same over gRPC, for servers with copies: `records` gets the changes of others. The parent
+  // then writes the addresses of all servers in a line, gets one once `connect` has returned, and
+  // writes the last one.
+  absl::Status ServeCopies(ParameterEndpoint* endpoint, ParameterEndpoint* records,
+                           absl::FunctionRef<void(const std::vector<std::string>&)> connect,
+                           ForkedProcess::Parent& parent) const;
 };
 
 }  // namespace capstan

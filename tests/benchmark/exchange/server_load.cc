@@ -80,12 +80,10 @@ void HostLoad::Fill(uint8_t* gradient) const {
   std::fill_n(reinterpret_cast<float*>(gradient), Elements(job_), 1.0f);
 }
 
-ExchangeReply HostLoad::Exchange(ExchangeRequest&& request) {
-  ExchangeReply answer = ErrorReply(absl::InternalError("no reply"));
+void HostLoad::Push(ExchangeRequest&& request) {
   host_->Exchange(
-      std::move(request), [] {}, [&answer](ExchangeReply reply) { answer = std::move(reply); });
-  CHECK(answer.status.ok()) << answer.status;
-  return answer;
+      std::move(request), [] {},
+      [](const ExchangeReply& reply) { CHECK(reply.status.ok()) << reply.status; });
 }
 
 void HostLoad::Run() {
@@ -100,7 +98,7 @@ void HostLoad::Run() {
       step.push = {step_, Gradient{Payload::Exclusive(std::move(gradient), job_.slice_bytes)}};
       if (job_.consistency == ConsistencyMode::kAsync) step.pull = {step_ + 1};
       request.purpose = std::move(step);
-      Exchange(std::move(request));
+      Push(std::move(request));
     }
   }
   step_ = step_ + 1;
@@ -110,7 +108,10 @@ absl::Status HostLoad::Check() {
   for (uint32_t slice = 0; slice < part_.num_slices; ++slice) {
     ExchangeRequest request = job_.RequestOf(part_.first_worker, part_.first_slice + slice);
     request.purpose = DenseStep{std::nullopt, StepPull{step_}};
-    const ExchangeReply reply = Exchange(std::move(request));
+    ExchangeReply reply = ErrorReply(absl::InternalError("no reply"));
+    host_->Exchange(
+        std::move(request), [] {}, [&reply](ExchangeReply got) { reply = std::move(got); });
+    RETURN_IF_ERROR(reply.status);
     std::vector<float> values(Elements(job_));
     reply.values.CopyTo(absl::MakeSpan(values));
     RETURN_IF_ERROR(CheckFirstUpdate(job_, values));

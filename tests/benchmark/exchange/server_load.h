@@ -84,8 +84,8 @@ class HostLoad : public ServerLoad {
   }
 
  private:
-  // Dies unless there is a reply without error at once.
-  ExchangeReply Exchange(ExchangeRequest&& request);
+  // Dies if the reply is an error. That of a push alone under BSP comes with the step's last one.
+  void Push(ExchangeRequest&& request);
   // Writes the gradient of a slice.
   void Fill(uint8_t* gradient) const;
 

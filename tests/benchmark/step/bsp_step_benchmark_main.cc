@@ -10,12 +10,16 @@
 #include "absl/algorithm/container.h"
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/time.h"
 #include "common/base/program.h"
 #include "common/base/real_clock.h"
 #include "common/base/status_macros.h"
+#include "common/transport/grpc/grpc_endpoint.h"
 #include "common/transport/grpc/grpc_setup.h"
 #include "deploy/launch/local_job.h"
+#include "server/service/replica_links.h"
+#include "server/shard/shard_host.h"
 #include "tests/benchmark/common/benchmark_figures.h"
 #include "tests/benchmark/common/benchmark_job.h"
 #include "tests/benchmark/common/benchmark_transport.h"
@@ -41,6 +45,7 @@ ABSL_FLAG(uint64_t, slice_bytes, 1 << 20, "largest bytes of a slice");
 ABSL_FLAG(uint64_t, credit_bytes, 4 << 20, "most bytes of a worker on their way to servers");
 ABSL_FLAG(int, workers, 2, "worker processes, and processes of the all-reduces");
 ABSL_FLAG(int, servers, 1, "server processes");
+ABSL_FLAG(int, replicas, 1, "copies of each shard, on different servers; 2 only over gRPC");
 ABSL_FLAG(int, steps, 20, "timed steps, after 3 others");
 ABSL_FLAG(int, repeat, 1, "measurements; their medians are printed");
 ABSL_FLAG(bool, metrics, true, "measure times for metrics, as servers and workers do");
@@ -93,14 +98,41 @@ BspStepLoad LoadOfFlags() {
   return load;
 }
 
+// The door of a host for the changes of others.
+class RecordsOf : public ParameterEndpoint {
+ public:
+  explicit RecordsOf(ShardHost* host) : host_(*host) {}
+  void Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
+                ReplyCallback done) override {
+    delivered();
+    done(host_.TakeRecord(request));
+  }
+
+ private:
+  ShardHost& host_;
+};
+
 absl::Status Serve(const BenchmarkTransport& transport, int server, Parent& parent) {
   SendGrpcLogsToVlog();
   RealClock clock;
   BenchmarkJob job = LoadOfFlags().Job();
   if (absl::GetFlag(FLAGS_metrics)) job.server_clock = &clock;
   job.keeps_open_step = absl::GetFlag(FLAGS_keeps_open_step);
+  job.has_copies = absl::GetFlag(FLAGS_replicas) == 2;
   ASSIGN_OR_RETURN(const std::unique_ptr<ShardHost> host, job.MakeHost(server));
-  return transport.Serve(host.get(), parent);
+  if (!job.has_copies) return transport.Serve(host.get(), parent);
+  RecordsOf records(host.get());
+  ReplicaLinks links(
+      [&clock](const std::string& address) {
+        return std::make_unique<GrpcEndpoint>(address, &clock, NoSecurity(), SenderRole::kServer);
+      },
+      job.SenderOf(server), &clock);
+  return transport.ServeCopies(
+      host.get(), &records,
+      [&](const std::vector<std::string>& addresses) {
+        job.MakeCopies(server, addresses, links, *host);
+      },
+      parent);
 }
 
 // Tells the parent its times.
@@ -135,6 +167,11 @@ absl::StatusOr<StepLine> MeasureCapstan(const CapstanTransport& chosen) {
     servers.push_back(StartChild([&, i](Parent& parent) { return Serve(transport, i, parent); }));
   }
   ASSIGN_OR_RETURN(const std::vector<std::string> addresses, ChildResults(servers));
+  if (absl::GetFlag(FLAGS_replicas) == 2) {
+    const std::string line = absl::StrJoin(addresses, ",");
+    for (const auto& server : servers) server->WriteLine(line);
+    RETURN_IF_ERROR(ChildResults(servers).status());
+  }
   SharedBarrier barrier(load.num_workers);
   for (int i = 0; i < load.num_workers; ++i) {
     workers.push_back(StartChild(
@@ -226,6 +263,16 @@ absl::Status CheckTransports() {
         absl::c_any_of(kTransports, [&](const auto& transport) { return transport.flag == name; });
     if (is_known) continue;
     return absl::InvalidArgumentError("--transport: expected grpc, ucx_tcp or ucx, got " + name);
+  }
+  const int replicas = absl::GetFlag(FLAGS_replicas);
+  const bool may_copy =
+      names == std::vector<std::string>{"grpc"} && absl::GetFlag(FLAGS_servers) >= 2;
+  if (replicas == 2 && !may_copy) {
+    return absl::InvalidArgumentError(
+        "--replicas=2: expected --transport=grpc and --servers=2 or more");
+  }
+  if (replicas != 1 && replicas != 2) {
+    return absl::InvalidArgumentError("--replicas: expected 1 or 2");
   }
   return absl::OkStatus();
 }

@@ -20,20 +20,24 @@ const std::map<std::string, std::string>& Rules() {
   static const auto& rules = *new std::map<std::string, std::string>{
       {"auto_codec_before_its_step", "error feedback"},
       {"bsp_before_last_push", "one sum a step"},
-      {"bsp_sum_with_next_step", "one sum a step"},
       {"change_without_holding_back", "staleness bound"},
       {"copy_not_restored", "differences"},
+      {"copy_without_step_vector", "copies agree"},
       {"cut_one_step_late", "isolation"},
       {"dead_worker_counted", "every exchange is answered"},
       {"dedup_lost_on_return", "exactly once"},
       {"dedup_off", "exactly once"},
       {"difference_from_wrong_copy", "read-my-writes"},
+      {"divisor_of_the_copy", "copies agree"},
+      {"duplicate_before_copy", "copies first"},
       {"early_end_without_own_state", "the job has hung"},
       {"empty_push_is_no_step", "the job has failed"},
       {"empty_push_not_in_mean", "one sum a step"},
       {"empty_step_applied", "version"},
+      {"empty_push_not_copied", "copies agree"},
       {"encoded_mean_in_order_of_arrival", "error feedback"},
       {"encoded_push_not_awaited", "error feedback"},
+      {"gap_ignored", "copies agree"},
       {"incarnation_checked_too_early", "stale incarnation"},
       {"initial_values_from_anyone", "initial values"},
       {"initial_values_taken_twice", "exactly once"},
@@ -48,6 +52,7 @@ const std::map<std::string, std::string>& Rules() {
       {"manifest_first", "the job has failed"},
       {"momentum_not_restored", "error feedback"},
       {"momentum_of_push_ignored", "final values"},
+      {"no_barrier", "copies first"},
       {"open_rows_with_newest_values", "isolation"},
       {"open_step_with_newest_values", "isolation"},
       {"operation_without_the_last", "operations of all workers"},
@@ -63,6 +68,7 @@ const std::map<std::string, std::string>& Rules() {
       {"replaced_worker_returns", "stale incarnation"},
       {"replacement_enters_late", "the job has hung"},
       {"reply_before_apply", "staleness bound"},
+      {"reply_before_copy", "copies first"},
       {"residual_changed_by_retry", "error feedback"},
       {"residual_lost_in_empty_push", "error feedback"},
       {"residual_not_restored", "error feedback"},
@@ -74,10 +80,12 @@ const std::map<std::string, std::string>& Rules() {
       {"row_left_out_of_cut", "nothing lost in a checkpoint"},
       {"row_mean_of_givers", "one sum a step"},
       {"row_push_twice", "exactly once"},
+      {"rows_of_cut_not_kept", "update scale"},
       {"rows_restored_as_zeros", "exactly once"},
       {"rows_summed_in_other_order", "final values"},
       {"rows_without_gradient_not_sent", "the job has failed"},
       {"sent_momentum_kept", "error feedback"},
+      {"shared_copy_not_copied", "copies agree"},
       {"ssp_bound_off_by_one", "staleness bound"},
       {"stale_incarnation_accepted", "stale incarnation"},
       {"staleness_ignored", "update scale"},
@@ -85,10 +93,15 @@ const std::map<std::string, std::string>& Rules() {
       {"step_beyond_the_end_awaited", "the job has hung"},
       {"step_vector_left_out", "exactly once"},
       {"update_larger_than_told", "update scale"},
+      {"values_before_not_copied", "copies agree"},
       {"values_encoded_for_each_worker", "one encoding a version"},
+      {"whole_before_last_slice", "copies first"},
   };
   return rules;
 }
+
+// Of these, the simulation has two copies of each shard.
+bool IsRuleOfCopies(const std::string& rule) { return rule.rfind("copies ", 0) == 0; }
 
 std::string NameOf(const std::string& program) { return program.substr(program.rfind('/') + 1); }
 
@@ -100,7 +113,8 @@ struct Finding {
 
 Finding RunMutant(const std::string& program, const std::string& rule) {
   const std::string command = program + " --threads=1 --until_rule='" + rule +
-                              "' --seeds=" + std::to_string(kMostSeeds) + " 2>&1";
+                              (IsRuleOfCopies(rule) ? "' --copies" : "'") +
+                              " --seeds=" + std::to_string(kMostSeeds) + " 2>&1";
   FILE* const output = popen(command.c_str(), "r");
   Finding finding;
   char line[4096];

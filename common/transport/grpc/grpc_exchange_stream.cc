@@ -1,4 +1,4 @@
-#include "common/transport/grpc/grpc_parameter_service.h"
+#include "common/transport/grpc/grpc_exchange_stream.h"
 
 #include <cstdint>
 #include <memory>
@@ -18,14 +18,14 @@
 namespace capstan {
 namespace {
 
-// One worker's stream. Lives until gRPC is done with it and all its exchanges are answered. Drops
+// One client's stream. Lives until gRPC is done with it and all its exchanges are answered. Drops
 // replies after its end.
 class ExchangeStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>,
                        public BoundedReplies::Sender {
  public:
-  ExchangeStream(StreamLimit::Place place, ParameterEndpoint* endpoint, uint64_t max_bytes,
-                 ReplyOrder order)
-      : place_(std::move(place)), replies_(endpoint, max_bytes, std::move(order), this) {}
+  ExchangeStream(StreamLimit::Place place, const ExchangeStreams& served)
+      : place_(std::move(place)),
+        replies_(served.endpoint, served.max_inflight_bytes, served.order, this, served.role) {}
 
   void Start() {
     self_ = shared_from_this();
@@ -192,20 +192,19 @@ class RefusedStream : public grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::Byt
 
 }  // namespace
 
-grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* GrpcParameterService::Exchange(
-    grpc::CallbackServerContext* context) {
-  if (guard_ != nullptr) {
-    const absl::Status admitted = guard_->Admit(*context, kExchangeCall).status();
+grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* ServeStream(
+    const ExchangeStreams& served, absl::string_view call, grpc::CallbackServerContext* context) {
+  if (served.guard != nullptr) {
+    const absl::Status admitted = served.guard->Admit(*context, call).status();
     if (!admitted.ok()) return new RefusedStream(admitted);
   }
   StreamLimit::Place place;
-  if (streams_ != nullptr) {
-    absl::StatusOr<StreamLimit::Place> taken = streams_->Take();
+  if (served.limit != nullptr) {
+    absl::StatusOr<StreamLimit::Place> taken = served.limit->Take();
     if (!taken.ok()) return new RefusedStream(taken.status());
     place = *std::move(taken);
   }
-  auto stream =
-      std::make_shared<ExchangeStream>(std::move(place), endpoint_, max_inflight_bytes_, order_);
+  auto stream = std::make_shared<ExchangeStream>(std::move(place), served);
   stream->Start();
   return stream.get();
 }

@@ -1,0 +1,64 @@
+#include "common/routing/copies_text.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+
+namespace capstan {
+namespace {
+
+// "0.31 of 1.20 GB", in powers of 1000.
+std::string PartText(uint64_t part, uint64_t whole) {
+  constexpr const char* kUnits[] = {"kB", "MB", "GB"};
+  double size = 1000;
+  size_t unit = 0;
+  while (static_cast<double>(whole) >= 1000 * size && unit + 1 < std::size(kUnits)) {
+    size *= 1000;
+    ++unit;
+  }
+  return absl::StrFormat("%.2f of %.2f %s", static_cast<double>(part) / size,
+                         static_cast<double>(whole) / size, kUnits[unit]);
+}
+
+}  // namespace
+
+std::string CopiesText(const v1::GetStatusReply& status) {
+  const int shards = status.view().copies_size();
+  if (shards == 0) return "";
+  const v1::CopyReport& copies = status.copies();
+  std::string text = absl::StrCat(copies.whole_size(), " of ", shards, " whole");
+  if (copies.whole_size() == shards && copies.equal_at_version() > 0) {
+    absl::StrAppend(&text, ", equal at version ", copies.equal_at_version());
+  }
+  const bool are_made = copies.whole_size() + copies.faults_size() < shards;
+  if (are_made && copies.bytes_to_copy() > 0) {
+    absl::StrAppend(&text, ", ", PartText(copies.bytes_copied(), copies.bytes_to_copy()),
+                    " copied");
+  }
+  const std::string given_up = GivenUpText(copies);
+  return given_up.empty() ? text : absl::StrCat(text, "; ", given_up);
+}
+
+std::string GivenUpText(const v1::CopyReport& copies) {
+  constexpr int kMostNamed = 8;
+  const int count = copies.faults_size();
+  if (count == 0) return "";
+  if (count == 1) {
+    return absl::StrCat("the copy of shard ", copies.faults(0).shard(),
+                        " differs and was given up");
+  }
+  if (count > kMostNamed) {
+    return absl::StrCat("the copies of ", count, " shards differ and were given up");
+  }
+  std::vector<uint32_t> shards;
+  for (const v1::CopyFault& fault : copies.faults()) shards.push_back(fault.shard());
+  return absl::StrCat("the copies of shards ", absl::StrJoin(shards, ", "),
+                      " differ and were given up");
+}
+
+}  // namespace capstan

@@ -1,0 +1,227 @@
+#include "server/coordinator/plans/replica_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "server/coordinator/members/example_facts.h"
+
+namespace capstan {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+constexpr uint64_t kElements = 8;  // of each shard
+
+v1::HeartbeatRequest BeatOfServer(uint32_t id) {
+  return HeartbeatOf({v1::HeartbeatRequest::SERVER, id});
+}
+
+v1::HeartbeatRequest Whole(uint32_t server, const std::vector<uint32_t>& shards,
+                           uint64_t number = 1) {
+  v1::HeartbeatRequest heartbeat = BeatOfServer(server);
+  heartbeat.mutable_copies();
+  for (const uint32_t shard : shards) {
+    v1::WholeCopy& whole = *heartbeat.mutable_copies()->add_whole();
+    whole.set_shard(shard);
+    whole.set_number(number);
+  }
+  return heartbeat;
+}
+
+v1::HeartbeatRequest Fault(uint32_t server, uint32_t shard, const std::string& text) {
+  v1::HeartbeatRequest heartbeat = BeatOfServer(server);
+  v1::CopyFault& fault = *heartbeat.mutable_copies()->add_faults();
+  fault.set_shard(shard);
+  fault.set_number(1);
+  fault.set_text(text);
+  return heartbeat;
+}
+
+// Three servers, each on a host of its own; shard i is on server i % 3. The last shard is empty.
+struct Rig {
+  explicit Rig(uint32_t replicas = 2, uint32_t shards = 4)
+      : example(/*num_servers=*/3, /*num_workers=*/1, Job(replicas, shards)) {
+    example.TakeTables(std::vector<uint64_t>(shards - 1, kElements));
+    example.facts.view.mutable_scheduler()->set_slice_bytes(kElements * sizeof(float));
+    for (uint32_t shard = 0; shard < shards; ++shard) {
+      example.facts.view.add_server_of_shard(shard % 3);
+    }
+    plan.OnPlacement(example.facts);
+  }
+  static v1::JobSpec Job(uint32_t replicas, uint32_t shards) {
+    v1::JobSpec job;
+    job.mutable_cluster()->set_replicas(replicas);
+    job.mutable_cluster()->set_shard_count(shards);
+    return job;
+  }
+
+  // Whether members must hear of it.
+  bool Take(const v1::HeartbeatRequest& heartbeat) {
+    EXPECT_TRUE(plan.Report(heartbeat).ok());
+    return plan.Settle(example.facts, example.events);
+  }
+  v1::JobView View() const {
+    v1::JobView view;
+    plan.WriteToView(view);
+    return view;
+  }
+  v1::GetStatusReply Status() const {
+    v1::GetStatusReply status;
+    plan.WriteToStatus(status);
+    return status;
+  }
+  std::vector<bool> AreWhole() const {
+    std::vector<bool> are_whole;
+    const v1::JobView view = View();
+    for (const v1::ShardCopy& copy : view.copies()) are_whole.push_back(copy.is_whole());
+    return are_whole;
+  }
+  std::vector<std::string> Events() const {
+    std::vector<std::string> texts;
+    for (const JobEvent& event : example.events) texts.push_back(event.text);
+    return texts;
+  }
+
+  ExampleFacts example;
+  ReplicaPlan plan;
+};
+
+TEST(ReplicaPlanTest, EachShardHasItsFirstCopyOnAnotherServer) {
+  Rig rig;
+  const v1::JobView view = rig.View();
+  ASSERT_EQ(view.copies_size(), 4);
+  for (int shard = 0; shard < 4; ++shard) {
+    EXPECT_NE(view.copies(shard).server(), rig.example.facts.view.server_of_shard(shard));
+    EXPECT_EQ(view.copies(shard).number(), 1u);
+    EXPECT_FALSE(view.copies(shard).is_whole());
+    EXPECT_EQ(view.copies(shard).fault(), "");
+  }
+}
+
+TEST(ReplicaPlanTest, AJobWithOneReplicaHasNoCopies) {
+  Rig rig(/*replicas=*/1);
+  EXPECT_FALSE(rig.Take(Whole(/*server=*/0, {0})));
+  EXPECT_THAT(rig.View().copies(), IsEmpty());
+  EXPECT_FALSE(rig.Status().has_copies());
+}
+
+TEST(ReplicaPlanTest, NewsAreGivenOnceAHeartbeatAndOnce) {
+  Rig rig;
+  EXPECT_FALSE(rig.Take(BeatOfServer(0)));
+  EXPECT_TRUE(rig.Take(Whole(/*server=*/0, {0, 3})));
+  EXPECT_THAT(rig.AreWhole(), ElementsAre(true, false, false, true));
+  EXPECT_FALSE(rig.Take(Whole(/*server=*/0, {0, 3})));
+  EXPECT_THAT(rig.Events(), IsEmpty());
+}
+
+TEST(ReplicaPlanTest, ThatAllAreWholeIsToldOnce) {
+  Rig rig;
+  rig.Take(Whole(/*server=*/0, {0, 3}));
+  rig.Take(Whole(/*server=*/1, {1}));
+  rig.Take(Whole(/*server=*/2, {2}));
+  rig.Take(Whole(/*server=*/2, {2}));
+  EXPECT_THAT(rig.Events(), ElementsAre("all 4 shards have two equal copies"));
+  EXPECT_EQ(rig.Status().copies().whole_size(), 4);
+}
+
+TEST(ReplicaPlanTest, OnlyThePrimaryCountsAndOnlyForTheNewestCopy) {
+  Rig rig;
+  EXPECT_FALSE(rig.Take(Whole(/*server=*/1, {0}))) << "another server's shard";
+  EXPECT_FALSE(rig.Take(Whole(/*server=*/0, {0}, /*number=*/0)));
+  EXPECT_FALSE(rig.Take(Whole(/*server=*/0, {0}, /*number=*/2)));
+  EXPECT_FALSE(rig.Take(Whole(/*server=*/0, {4, UINT32_MAX}))) << "there is no such shard";
+  EXPECT_FALSE(rig.Take(Fault(/*server=*/1, /*shard=*/0, "x")));
+  EXPECT_FALSE(rig.Take(Fault(/*server=*/1, UINT32_MAX, "x")));
+  EXPECT_FALSE(rig.Take(Whole(/*server=*/9, {0})));
+  v1::HeartbeatRequest worker = Whole(/*server=*/0, {0});
+  worker.set_role(v1::HeartbeatRequest::WORKER);
+  EXPECT_FALSE(rig.Take(worker));
+  EXPECT_THAT(rig.AreWhole(), ElementsAre(false, false, false, false));
+  EXPECT_THAT(rig.Events(), IsEmpty());
+}
+
+TEST(ReplicaPlanTest, NothingCountsBeforeThePlacement) {
+  ExampleFacts example;
+  ReplicaPlan plan;
+  EXPECT_TRUE(plan.Report(Whole(/*server=*/0, {0})).ok());
+  EXPECT_FALSE(plan.Settle(example.facts, example.events));
+}
+
+TEST(ReplicaPlanTest, ACopyThatDiffersIsGivenUpForGood) {
+  Rig rig;
+  rig.Take(Whole(/*server=*/1, {1}));
+  EXPECT_TRUE(rig.Take(Fault(/*server=*/1, /*shard=*/1, "slice 3 of table w\n")));
+  EXPECT_FALSE(rig.Take(Whole(/*server=*/1, {1})));
+  EXPECT_FALSE(rig.Take(Fault(/*server=*/1, /*shard=*/1, "again")));
+  const v1::ShardCopy copy = rig.View().copies(1);
+  EXPECT_FALSE(copy.is_whole());
+  EXPECT_EQ(copy.fault(), "slice 3 of table w\\x0a");
+  EXPECT_THAT(rig.Events(),
+              ElementsAre(absl::StrCat("the copy of shard 1 on server ", copy.server(),
+                                       " differs from its shard on server 1 (slice 3 of table "
+                                       "w\\x0a): it is given up; the job goes on with one copy of "
+                                       "it")));
+  EXPECT_TRUE(rig.example.events[0].is_warning);
+  const v1::CopyReport report = rig.Status().copies();
+  ASSERT_EQ(report.faults_size(), 1);
+  EXPECT_EQ(report.faults(0).shard(), 1u);
+  EXPECT_EQ(report.faults(0).text(), copy.fault());
+  rig.Take(Whole(/*server=*/0, {0, 3}));
+  rig.Take(Whole(/*server=*/2, {2}));
+  EXPECT_EQ(rig.example.events.size(), 1u) << "not all are whole";
+}
+
+TEST(ReplicaPlanTest, AFaultsTextIsBoundedAndThereIsOne) {
+  Rig rig;
+  rig.Take(Fault(/*server=*/0, /*shard=*/0, std::string(5000, 'x')));
+  rig.Take(Fault(/*server=*/1, /*shard=*/1, ""));
+  EXPECT_EQ(rig.View().copies(0).fault().size(), 300u);
+  EXPECT_NE(rig.View().copies(1).fault(), "");
+}
+
+TEST(ReplicaPlanTest, SumsAreOverTheServersLatestReports) {
+  Rig rig;
+  for (uint32_t server = 0; server < 3; ++server) {
+    v1::HeartbeatRequest heartbeat = BeatOfServer(server);
+    v1::CopyReport& report = *heartbeat.mutable_copies();
+    report.set_bytes_to_copy(100);
+    report.set_bytes_copied(10 * server);
+    report.set_records(1 + server);
+    report.set_record_bytes(1000 * server);
+    report.set_records_unanswered(2);
+    report.set_held_replies(3);
+    EXPECT_FALSE(rig.Take(heartbeat)) << "no news for members";
+    report.set_records(server);
+    report.set_record_bytes(1);
+    rig.Take(heartbeat);  // an older one
+  }
+  const v1::CopyReport sums = rig.Status().copies();
+  EXPECT_EQ(sums.bytes_to_copy(), 300u);
+  EXPECT_EQ(sums.bytes_copied(), 30u);
+  EXPECT_EQ(sums.records(), 6u);
+  EXPECT_EQ(sums.record_bytes(), 3000u);
+  EXPECT_EQ(sums.records_unanswered(), 6u);
+  EXPECT_EQ(sums.held_replies(), 9u);
+}
+
+TEST(ReplicaPlanTest, EqualAtTheSmallestVersionOfTheServersWithSlices) {
+  Rig rig(/*replicas=*/2, /*shards=*/3);  // server 2 has the empty shard alone
+  const auto look = [&rig](uint32_t server, uint64_t version) {
+    v1::HeartbeatRequest heartbeat = BeatOfServer(server);
+    heartbeat.mutable_copies()->set_equal_at_version(version);
+    rig.Take(heartbeat);
+    return rig.Status().copies().equal_at_version();
+  };
+  EXPECT_EQ(look(0, 9), 0u) << "server 1 has not looked yet";
+  EXPECT_EQ(look(1, 7), 7u);
+  EXPECT_EQ(look(1, 12), 9u);
+}
+
+}  // namespace
+}  // namespace capstan

@@ -1,0 +1,585 @@
+// A host's shards and their copies in another host, under random exchanges, members and losses on
+// the way: equal at equal sequences, and no reply before the copy has what it says.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/mutex.h"
+#include "common/base/random.h"
+#include "common/codec/codec.h"
+#include "common/codec/key_list.h"
+#include "common/exchange/request_parts.h"
+#include "common/routing/key_shard.h"
+#include "server/optimizer/table_optimizers.h"
+#include "server/shard/compare_copies.h"
+#include "server/shard/one_table_host.h"
+
+namespace capstan {
+namespace {
+
+constexpr int kWorkers = 3;
+constexpr uint32_t kShards = 2;
+constexpr size_t kDim = 2;
+constexpr Incarnation kBackup(77);
+
+// Calls arrive in order, but may be lost, doubled, or late behind their repetitions.
+class LossyLink : public ReplicaLink {
+ public:
+  LossyLink(ShardHost* backup, Random* random, int loss_percent)
+      : backup_(*backup), random_(*random), loss_percent_(loss_percent) {}
+
+  void Send(ReplicaRecord record, ParameterEndpoint::ReplyCallback done) override {
+    uint64_t& sent = sent_[record.shard];
+    sent = std::max(sent, record.sequence);
+    on_way_.push_back({std::move(record), std::move(done)});
+  }
+  void RunAfter(absl::Duration /*delay*/, absl::AnyInvocable<void()> call) override {
+    retries_.push_back(std::move(call));
+  }
+  bool is_empty() const { return on_way_.empty() && retries_.empty(); }
+  // The latest change that was sent.
+  uint64_t sent(ShardId shard) { return sent_[shard]; }
+  // Delivers the next one.
+  void Step() {
+    if (!on_way_.empty()) {
+      Way way = std::move(on_way_.front());
+      on_way_.pop_front();
+      if (Draws(loss_percent_)) {
+        // The connection breaks: all that is on its way gets an answer.
+        if (Draws(50)) Take(way.record);
+        std::deque<Way> open = std::move(on_way_);
+        on_way_.clear();
+        const auto lost = absl::UnavailableError("the connection has broken");
+        way.done(ErrorReply(lost));
+        for (Way& one : open) {
+          if (Draws(20)) late_.push_back(one.record);
+          one.done(ErrorReply(lost));
+        }
+        return;
+      }
+      if (Draws(loss_percent_)) Take(way.record);  // twice
+      if (!late_.empty() && Draws(30)) {
+        Take(late_.back());
+        late_.pop_back();
+      }
+      return way.done(Take(way.record));
+    }
+    if (retries_.empty()) return;
+    auto retry = std::move(retries_.front());
+    retries_.pop_front();
+    retry();
+  }
+
+ private:
+  struct Way {
+    ReplicaRecord record;
+    ParameterEndpoint::ReplyCallback done;
+  };
+
+  bool Draws(int percent) { return static_cast<int>(random_() % 100) < percent; }
+  ExchangeReply Take(const ReplicaRecord& record) {
+    ExchangeRequest request;
+    request.sender.job = 99;
+    request.purpose = record;
+    return backup_.TakeRecord(request);
+  }
+
+  ShardHost& backup_;
+  Random& random_;
+  const int loss_percent_;
+  std::map<ShardId, uint64_t> sent_;
+  std::deque<Way> on_way_;
+  std::deque<absl::AnyInvocable<void()>> retries_;
+  std::vector<ReplicaRecord> late_;
+};
+
+struct Scenario {
+  ConsistencyMode mode = ConsistencyMode::kBsp;
+  std::string push = "float32";
+  std::string pull = "float32";
+  bool keeps_open_step = false;
+  bool has_ages = false;
+  int loss_percent = 0;
+};
+
+std::string Text(const Scenario& scenario) {
+  return absl::StrCat("mode ", static_cast<int>(scenario.mode), ", push ", scenario.push, ", pull ",
+                      scenario.pull, scenario.keeps_open_step ? ", open step kept" : "",
+                      scenario.has_ages ? ", ages" : "", ", loss ", scenario.loss_percent);
+}
+
+ShardHost::Options OptionsOf(const Scenario& scenario, bool is_primary) {
+  ShardHost::Options options = HostOptions(scenario.mode, /*staleness=*/2);
+  options.update_scale = UpdateScale::kStaleness;
+  options.tables[0].codecs.push = MakeCodec(scenario.push).value();
+  options.tables[0].codecs.pull = MakeCodec(scenario.pull).value();
+  options.own_arrays = 1;
+  options.reply_state_bytes = 1 << 20;
+  options.keeps_open_step = scenario.keeps_open_step;
+  options.has_programs = true;
+  v1::OptimizerSpec adam;
+  adam.set_type(v1::OptimizerSpec::ADAM);
+  adam.set_learning_rate(0.1);
+  options.optimizer = MakeOptimizer(adam).value();
+  ShardHost::Table rows;
+  rows.name = "rows";
+  rows.initial_stddev = 0.1;
+  rows.codecs.push = MakeCodec(scenario.push == "int8" ? "int8" : "float32").value();
+  v1::OptimizerSpec adagrad;
+  adagrad.set_type(v1::OptimizerSpec::ROW_ADAGRAD);
+  adagrad.set_learning_rate(0.1);
+  ShardHost::SparseTable sparse;
+  sparse.optimizer = MakeRowOptimizer(adagrad, kDim).value();
+  if (scenario.has_ages) {
+    sparse.admitting_push = 2;
+    sparse.max_idle_steps = 3;
+    sparse.max_rows = 20;
+  }
+  rows.sparse = sparse;
+  options.tables.push_back(rows);
+  options.schedules.push_back(options.schedules[0]);
+  if (!is_primary) options.backups = std::exchange(options.shards, {});
+  options.incarnation = is_primary ? Incarnation(76) : kBackup;
+  return options;
+}
+
+// Workers that do their steps in a random order, and are replaced, lost and removed.
+class CopiedHostRun {
+ public:
+  CopiedHostRun(const Scenario& scenario, uint64_t seed)
+      : scenario_(scenario),
+        random_(seed),
+        primary_(ShardHost::Create(OptionsOf(scenario, true)).value()),
+        backup_(ShardHost::Create(OptionsOf(scenario, false)).value()),
+        link_(backup_.get(), &random_, scenario.loss_percent) {
+    for (int i = 0; i < kWorkers; ++i) workers_.push_back({WorkerId(i), Incarnation(1000 + i)});
+    primary_->SetLiveWorkers(workers_);
+    for (uint32_t table = 0; table < 2; ++table) {
+      for (uint32_t slice = 0; slice < 2; ++slice) {
+        for (int worker = 0; worker < kWorkers; ++worker) {
+          next_[{worker, {TableId(table), SliceIndex(slice)}}] = 0;
+        }
+      }
+    }
+  }
+
+  void Run(int actions) {
+    const int begins_at = static_cast<int>(Below(static_cast<uint32_t>(actions) / 2));
+    for (int i = 0; i < actions && !testing::Test::HasFailure(); ++i) {
+      if (i == begins_at) BeginCopies();
+      Act();
+      while (Below(3) == 0) link_.Step();
+    }
+    Settle();
+    for (uint32_t shard = 0; shard < kShards; ++shard) Compare(ShardId(shard));
+  }
+
+  int compared() const { return compared_; }
+  int answered() const { return answered_; }
+  int checked() const { return checked_; }
+
+ private:
+  using Place = std::pair<int, SliceKey>;
+
+  uint32_t Below(uint32_t limit) { return random_() % limit; }
+
+  void BeginCopies() {
+    for (uint32_t shard = 0; shard < kShards; ++shard) {
+      backup_->ExpectCopy(ShardId(shard), 1);
+      primary_->BeginCopy(ShardId(shard), {1, kBackup, &link_});
+    }
+  }
+
+  void Act() {
+    const uint32_t draw = Below(100);
+    const int worker = static_cast<int>(Below(kWorkers));
+    if (draw < 4) return ChangeMembers(worker);
+    if (draw < 6) return SendState(worker);
+    if (draw < 12) return SendCollective(worker);
+    if (draw < 14) {
+      primary_->CutAt(primary_->HoldBack(), [](const ShardSnapshot&) {});
+      return;
+    }
+    if (draw < 16) {
+      for (int i = 0; i < 10000 && !link_.is_empty(); ++i) link_.Step();
+      for (uint32_t shard = 0; shard < kShards; ++shard) Compare(ShardId(shard));
+    }
+    SendStep(worker);
+  }
+
+  void ChangeMembers(int worker) {
+    ShardWorker& member = workers_[static_cast<size_t>(worker)];
+    const uint32_t draw = Below(3);
+    if (draw == 0 && scenario_.mode == ConsistencyMode::kBsp && scenario_.keeps_open_step) {
+      member.is_lost = true;
+      primary_->SetLiveWorkers(workers_);
+      member.is_lost = false;
+    }
+    if (draw == 1) {
+      std::vector<ShardWorker> others = workers_;
+      others.erase(others.begin() + worker);
+      primary_->SetLiveWorkers(others);
+    }
+    member.incarnation = Incarnation(member.incarnation.value() + 100);
+    member.is_entering = true;
+    primary_->SetLiveWorkers(workers_);
+    member.is_entering = false;
+    const bool does_again = draw == 0 && scenario_.keeps_open_step;
+    member.first_step =
+        does_again ? primary_->OpenStep(member.worker) : primary_->NextStep(member.worker);
+    primary_->SetLiveWorkers(workers_);
+    for (auto& [place, next] : next_) {
+      if (place.first == worker) next = member.first_step.value();
+    }
+  }
+
+  ExchangeRequest NewRequest(int worker, SliceKey slice) {
+    ExchangeRequest request;
+    request.sender = {99, WorkerId(worker), workers_[static_cast<size_t>(worker)].incarnation};
+    request.epoch = Epoch(1);
+    request.slice = slice;
+    return request;
+  }
+
+  Payload Floats(size_t count) {
+    const auto floats = std::make_shared<std::vector<float>>(count);
+    for (float& value : *floats) value = random_.Normal();
+    return Payload(*floats, floats);
+  }
+
+  Gradient Encoded(const Codec& codec, size_t count) {
+    const Payload floats = Floats(count);
+    if (!codec.is_lossy()) return {floats, CodecType::kFloat32};
+    std::vector<float> values(count);
+    floats.CopyTo(absl::MakeSpan(values));
+    const auto bytes = std::make_shared<std::vector<uint8_t>>(codec.EncodedBytes(count));
+    EXPECT_TRUE(codec.Encode(values, DrawKey(), {}, absl::MakeSpan(*bytes)).ok());
+    Payload payload{bytes};
+    payload.Append(*bytes);
+    return {payload, codec.type()};
+  }
+
+  KeyList RandomKeys(ShardId shard) {
+    std::vector<uint64_t> keys;
+    for (uint64_t key = 0; key < 80; ++key) {
+      if (ShardOfKey(key, kShards) == shard && Below(4) == 0) keys.push_back(key);
+    }
+    KeyList list;
+    list.rows = static_cast<uint32_t>(keys.size());
+    if (keys.empty()) return list;
+    const auto bytes = std::make_shared<std::vector<uint8_t>>(MostKeyListBytes(keys.size()));
+    bytes->resize(EncodeKeyList(keys, absl::MakeSpan(*bytes)));
+    list.hash = HashKeyList(*bytes);
+    Payload payload{bytes};
+    payload.Append(*bytes);
+    list.bytes = payload;
+    return list;
+  }
+
+  void SendStep(int worker) {
+    auto place = next_.begin();
+    std::advance(place, Below(static_cast<uint32_t>(next_.size())));
+    while (place->first.first != worker) place = next_.begin(), worker = place->first.first;
+    std::vector<std::map<Place, int64_t>::iterator> own;
+    for (auto it = next_.begin(); it != next_.end(); ++it) {
+      if (it->first.first == worker) own.push_back(it);
+    }
+    place = own[Below(static_cast<uint32_t>(own.size()))];
+    const SliceKey slice = place->first.second;
+    const bool pushes = Below(5) > 0;
+    const bool pulls = !pushes || Below(4) > 0;
+    const int64_t step = place->second;
+    std::optional<StepPush> push;
+    if (pushes) {
+      push = {Step(step)};
+      if (Below(4) == 0) push->rates.learning_rate = 0.05;
+      if (Below(3) == 0) push->base_version = 0;
+    }
+    std::optional<StepPull> pull;
+    if (pulls) pull = {Step(pushes ? step + 1 : step), Below(5) == 0};
+    ExchangeRequest request = NewRequest(worker, slice);
+    const bool is_empty = Below(6) == 0;
+    if (slice.table == TableId(0)) {
+      if (pushes && !is_empty) {
+        push->gradient =
+            Encoded(*MakeCodec(scenario_.push).value(), slice.slice == SliceIndex(0) ? 16 : 4);
+      }
+      request.purpose = DenseStep{push, pull, Below(3) == 0 ? 0 : copies_[place->first]};
+    } else {
+      RowStep rows{push, pull};
+      const ShardId shard(slice.slice.value());
+      if (pushes && !is_empty) {
+        rows.pushed_keys = RandomKeys(shard);
+        if (rows.pushed_keys.rows > 0) {
+          const auto codec = MakeCodec(scenario_.push == "int8" ? "int8" : "float32").value();
+          rows.push->gradient = Encoded(*codec, rows.pushed_keys.rows * kDim);
+        }
+      }
+      if (pulls) rows.pulled_keys = RandomKeys(shard);
+      request.purpose = rows;
+    }
+    const bool again = Below(10) == 0;
+    const Place where = place->first;
+    if (again) Send(where, step, pushes, ExchangeRequest(request));
+    Send(where, step, pushes, std::move(request));
+  }
+
+  void Send(const Place& place, int64_t step, bool pushes, ExchangeRequest request) {
+    const Incarnation sender = request.sender.incarnation;
+    const ShardId shard = ShardOf(place.second);
+    const std::optional<CopyProgress> copy = primary_->shard(shard)->copy_progress();
+    const bool is_whole = copy.has_value() && copy->is_whole;
+    const uint64_t sent = link_.sent(shard);
+    primary_->Exchange(
+        std::move(request), [] {},
+        [this, place, step, pushes, sender, shard, is_whole, sent](const ExchangeReply& reply) {
+          if (!reply.status.ok()) return;
+          ++answered_;
+          if (is_whole) CheckCopyHas(shard, place.second, sent, reply);
+          if (sender != workers_[static_cast<size_t>(place.first)].incarnation) return;
+          if (reply.copy != 0) copies_[place] = reply.copy;
+          if (pushes) next_[place] = std::max(next_[place], step + 1);
+        });
+  }
+
+  ShardId ShardOf(SliceKey slice) const {
+    ShardId found;
+    for (uint32_t shard = 0; shard < kShards; ++shard) {
+      primary_->shard(ShardId(shard))->LookAt([&](uint64_t, const ShardContents& contents) {
+        if (contents.slices.count(slice) > 0) found = ShardId(shard);
+      });
+    }
+    return found;
+  }
+
+  // A reply leaves: the copy has its version, and a change that was sent after the request came.
+  void CheckCopyHas(ShardId shard, SliceKey key, uint64_t sent, const ExchangeReply& reply) {
+    ++checked_;
+    backup_->backup(shard)->LookAt(
+        [&](uint64_t done, bool /*is_whole*/, const ShardContents& copied) {
+          EXPECT_GT(done, sent);
+          EXPECT_GE(copied.slices.at(key)->version(), reply.version);
+        });
+  }
+
+  void SendState(int worker) {
+    ExchangeRequest request = NewRequest(worker, {TableId(0), SliceIndex(0)});
+    const uint32_t draw = Below(3);
+    if (draw == 0) {
+      // The slice's own array, and the residual of a lossy codec.
+      const size_t arrays = scenario_.push == "float32" ? 1 : 2;
+      request.purpose = WorkerState{kFinalCut, Floats(arrays * 16)};
+    } else if (draw == 1) {
+      request.purpose = WorkerState{Below(2), Floats(5), /*is_program=*/true};
+    } else {
+      request.sender.worker = WorkerId(0);
+      request.sender.incarnation = workers_[0].incarnation;
+      request.purpose = OptimizerState{Below(2), 3, Floats(16)};
+    }
+    primary_->Exchange(
+        std::move(request), [] {}, [](const ExchangeReply&) {});
+  }
+
+  void SendCollective(int worker) {
+    ExchangeRequest request = NewRequest(worker, kCollectiveSlice);
+    Collective part;
+    const auto& [step, number] = operation_[worker];
+    part.step = Step(step);
+    part.number = number;
+    const uint32_t draw = Below(10);
+    part.type = draw < 6   ? CollectiveType::kSum
+                : draw < 8 ? CollectiveType::kEndOfStep
+                           : CollectiveType::kBarrier;
+    if (part.type == CollectiveType::kSum) {
+      part.shape = {3};
+      part.values = Floats(3);
+    }
+    if (part.type == CollectiveType::kEndOfStep) {
+      ++operation_[worker].first;
+      operation_[worker].second = 0;
+    } else {
+      ++operation_[worker].second;
+    }
+    request.purpose = part;
+    primary_->Exchange(
+        std::move(request), [] {}, [](const ExchangeReply&) {});
+  }
+
+  void Settle() {
+    for (int i = 0; i < 100000 && !link_.is_empty(); ++i) link_.Step();
+    ASSERT_TRUE(link_.is_empty()) << "changes go on without end";
+    for (const auto& [shard, progress] : primary_->copies()) {
+      EXPECT_EQ(progress.fault, "") << "shard " << shard.value();
+      EXPECT_TRUE(progress.is_whole) << "shard " << shard.value();
+      EXPECT_EQ(progress.held_replies, 0u);
+      EXPECT_EQ(progress.records_unanswered, 0u);
+    }
+  }
+
+  void Compare(ShardId id) {
+    primary_->shard(id)->LookAt([&](uint64_t sequence, const ShardContents& contents) {
+      backup_->backup(id)->LookAt([&](uint64_t done, bool is_whole, const ShardContents& copied) {
+        if (!is_whole || done != sequence) return;
+        ++compared_;
+        EXPECT_EQ(DifferenceOf(contents, copied), "")
+            << "shard " << id.value() << " at change " << sequence;
+      });
+    });
+  }
+
+  const Scenario scenario_;
+  Random random_;
+  std::unique_ptr<ShardHost> primary_;
+  std::unique_ptr<ShardHost> backup_;
+  LossyLink link_;
+  std::vector<ShardWorker> workers_;
+  std::map<Place, int64_t> next_;
+  std::map<Place, uint64_t> copies_;
+  std::map<int, std::pair<int64_t, uint64_t>> operation_;
+  int compared_ = 0;
+  int answered_ = 0;
+  int checked_ = 0;
+};
+
+class ShardCopiesTest : public testing::TestWithParam<int> {};
+
+TEST_P(ShardCopiesTest, AreEqualToTheirShards) {
+  int compared = 0;
+  int answered = 0;
+  int checked = 0;
+  for (uint64_t i = 0; i < 60 && !HasFailure(); ++i) {
+    const uint64_t seed = 1000 * static_cast<uint64_t>(GetParam()) + i;
+    Random random(seed);
+    Scenario scenario;
+    scenario.mode = static_cast<ConsistencyMode>((random() % 3));
+    const char* const pushes[] = {"float32", "int8", "topk:0.25"};
+    scenario.push = pushes[(random() % 3)];
+    scenario.pull = pushes[(random() % 3)];
+    if (scenario.mode == ConsistencyMode::kBsp && scenario.pull != "topk:0.25") {
+      scenario.keeps_open_step = (random() % 2) == 0;
+    }
+    scenario.has_ages = (random() % 2) == 0;
+    scenario.loss_percent = (random() % 2) == 0 ? 0 : 5;
+    SCOPED_TRACE(absl::StrCat("seed ", seed, ": ", Text(scenario)));
+    CopiedHostRun run(scenario, seed);
+    run.Run(/*actions=*/400);
+    compared += run.compared();
+    answered += run.answered();
+    checked += run.checked();
+  }
+  EXPECT_GT(compared, 300);
+  EXPECT_GT(checked, 1000);
+  RecordProperty("compared", compared);
+  RecordProperty("answered", answered);
+  RecordProperty("checked", checked);
+}
+INSTANTIATE_TEST_SUITE_P(Seeds, ShardCopiesTest, testing::Range(0, 5));
+
+// Delivers on a thread of its own.
+class ThreadLink : public ReplicaLink {
+ public:
+  explicit ThreadLink(ShardHost* backup) : backup_(*backup), thread_([this] { Run(); }) {}
+  ~ThreadLink() override {
+    {
+      MutexLock lock(&mu_);
+      is_stopping_ = true;
+    }
+    thread_.join();
+  }
+
+  void Send(ReplicaRecord record, ParameterEndpoint::ReplyCallback done) override {
+    MutexLock lock(&mu_);
+    queue_.emplace_back(std::move(record), std::move(done));
+  }
+  void RunAfter(absl::Duration /*delay*/, absl::AnyInvocable<void()> /*call*/) override {}
+
+ private:
+  void Run() {
+    while (true) {
+      std::deque<std::pair<ReplicaRecord, ParameterEndpoint::ReplyCallback>> taken;
+      bool is_last = false;
+      {
+        MutexLock lock(&mu_);
+        taken.swap(queue_);
+        is_last = is_stopping_ && taken.empty();
+      }
+      if (is_last) return;
+      for (auto& [record, done] : taken) {
+        ExchangeRequest request;
+        request.sender.job = 99;
+        request.purpose = std::move(record);
+        done(backup_.TakeRecord(request));
+      }
+      if (taken.empty()) std::this_thread::yield();
+    }
+  }
+
+  ShardHost& backup_;
+  Mutex mu_;
+  std::deque<std::pair<ReplicaRecord, ParameterEndpoint::ReplyCallback>> queue_
+      ABSL_GUARDED_BY(mu_);
+  bool is_stopping_ ABSL_GUARDED_BY(mu_) = false;
+  std::thread thread_;
+};
+
+TEST(ShardCopiesThreadsTest, WorkersTrainWhileCopiesAreMadeAndFollow) {
+  for (const ConsistencyMode mode : {ConsistencyMode::kBsp, ConsistencyMode::kAsync}) {
+    Scenario scenario;
+    scenario.mode = mode;
+    const auto primary = ShardHost::Create(OptionsOf(scenario, true)).value();
+    const auto backup = ShardHost::Create(OptionsOf(scenario, false)).value();
+    ThreadLink link(backup.get());
+    primary->SetLiveWorkers(Workers({0, 1, 2}));
+    std::vector<std::thread> workers;
+    for (int worker = 0; worker < kWorkers; ++worker) {
+      workers.emplace_back([&primary, worker] {
+        for (int64_t step = 0; step < 200; ++step) {
+          std::atomic<bool> is_answered = false;
+          primary->Exchange(
+              Request(worker, Step(step), Step(step + 1), 1), [] {},
+              [&is_answered](const ExchangeReply& reply) {
+                EXPECT_TRUE(reply.status.ok()) << reply.status;
+                is_answered = true;
+              });
+          while (!is_answered) std::this_thread::yield();
+        }
+      });
+    }
+    for (uint32_t shard = 0; shard < kShards; ++shard) {
+      backup->ExpectCopy(ShardId(shard), 1);
+      primary->BeginCopy(ShardId(shard), {1, kBackup, &link});
+    }
+    const auto look_at_copies = [&primary] {
+      bool are_whole = true;
+      for (const auto& [shard, copy] : primary->copies()) {
+        are_whole &= copy.is_whole && copy.records_unanswered == 0;
+      }
+      return are_whole;
+    };
+    for (std::thread& worker : workers) worker.join();
+    while (!look_at_copies()) std::this_thread::yield();
+    for (uint32_t shard = 0; shard < kShards; ++shard) {
+      primary->shard(ShardId(shard))->LookAt([&](uint64_t, const ShardContents& contents) {
+        backup->backup(ShardId(shard))->LookAt([&](uint64_t, bool, const ShardContents& copied) {
+          EXPECT_EQ(DifferenceOf(contents, copied), "");
+        });
+      });
+    }
+  }
+}
+
+}  // namespace
+}  // namespace capstan

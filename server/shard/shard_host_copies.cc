@@ -1,0 +1,75 @@
+// The copies of shards, here and on other servers.
+
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "common/base/status_macros.h"
+#include "server/shard/shard_host.h"
+
+namespace capstan {
+
+void ShardHost::AddBackup(ShardId id) {
+  backups_[id] = std::make_unique<ShardBackup>(
+      [this, id](SliceSnapshot& snapshot) -> absl::StatusOr<std::unique_ptr<Slice>> {
+        RETURN_IF_ERROR(CheckSlice(snapshot.key));
+        if (shard_map_.ShardOf(snapshot.key) != id) {
+          return absl::InvalidArgumentError(
+              absl::StrCat(SliceName(snapshot.key), " is not of shard ", id.value()));
+        }
+        RETURN_IF_ERROR(CheckFits(snapshot.key, snapshot));
+        ASSIGN_OR_RETURN(std::unique_ptr<Slice> slice, MakeSliceOf(snapshot));
+        RETURN_IF_ERROR(slice->Restore(snapshot));
+        return slice;
+      });
+}
+
+void ShardHost::BeginCopy(ShardId shard, const CopyTarget& target) {
+  shard_of_id_[shard.value()]->BeginCopy(shard, target, &record_memory_);
+}
+
+void ShardHost::ExpectCopy(ShardId shard, uint64_t number) {
+  const auto found = backups_.find(shard);
+  if (found != backups_.end()) found->second->Expect(number);
+}
+
+const ShardBackup* ShardHost::backup(ShardId id) const {
+  const auto found = backups_.find(id);
+  return found == backups_.end() ? nullptr : found->second.get();
+}
+
+void ShardHost::End(const absl::Status& status) {
+  for (const auto& shard : shards_) shard->End(status);
+}
+
+ExchangeReply ShardHost::TakeRecord(const ExchangeRequest& request) {
+  const auto& record = std::get<ReplicaRecord>(request.purpose);
+  const auto refuse = [this](const std::string& message) {
+    return ErrorReply(absl::FailedPreconditionError(message), options_.epoch);
+  };
+  if (request.sender.job != options_.job) {
+    return refuse(absl::StrCat("the change is of another job: expected fingerprint ", options_.job,
+                               ", got ", request.sender.job));
+  }
+  if (record.backup != options_.incarnation) {
+    return refuse(absl::StrCat("the change is for another process: expected incarnation ",
+                               options_.incarnation.value(), ", got ", record.backup.value()));
+  }
+  const auto found = backups_.find(record.shard);
+  if (found == backups_.end()) {
+    return refuse(absl::StrCat("this server has no copy of shard ", record.shard.value()));
+  }
+  return found->second->Take(record);
+}
+
+std::vector<std::pair<ShardId, CopyProgress>> ShardHost::copies() const {
+  std::vector<std::pair<ShardId, CopyProgress>> copies;
+  for (size_t i = 0; i < shards_.size(); ++i) {
+    if (auto progress = shards_[i]->copy_progress()) {
+      copies.emplace_back(options_.shards[i], *std::move(progress));
+    }
+  }
+  return copies;
+}
+
+}  // namespace capstan

@@ -1,0 +1,100 @@
+#include "tests/simulation/copy_check.h"
+
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "server/shard/compare_copies.h"
+
+namespace capstan {
+
+const ShardBackup* CopyCheck::CopyOf(ShardId id) const {
+  for (const ShardHost* const host : hosts_()) {
+    const ShardBackup* const copy = host == nullptr ? nullptr : host->backup(id);
+    if (copy != nullptr) return copy;
+  }
+  return nullptr;
+}
+
+void CopyCheck::Compare() {
+  for (const ShardHost* const host : hosts_()) {
+    for (const ShardId id : host == nullptr ? std::vector<ShardId>() : host->shards()) {
+      const ShardBackup* const copy = CopyOf(id);
+      if (copy == nullptr) continue;
+      host->shard(id)->LookAt([&](uint64_t latest, const ShardContents& contents) {
+        copy->LookAt([&](uint64_t done, bool is_whole, const ShardContents& copied) {
+          if (!is_whole || done != latest) return;
+          ++compared_;
+          const std::string difference = DifferenceOf(contents, copied);
+          if (difference.empty()) return;
+          NoteFault(absl::StrCat("copies agree: shard ", id.value(), " after change ", latest, ": ",
+                                 difference));
+        });
+      });
+    }
+    if (host == nullptr) continue;
+    for (const auto& [id, progress] : host->copies()) {
+      if (progress.fault.empty()) continue;
+      NoteFault(absl::StrCat("copies agree: shard ", id.value(), ": ", progress.fault));
+    }
+  }
+}
+
+CopyCheck::Pair CopyCheck::Find(SliceKey slice, size_t server) const {
+  Pair pair;
+  const ShardHost* const host = hosts_()[server];
+  if (host == nullptr) return pair;
+  for (const ShardId id : host->shards()) {
+    host->shard(id)->LookAt([&](uint64_t, const ShardContents& contents) {
+      if (contents.slices.count(slice) > 0) pair = {id, host->shard(id), nullptr};
+    });
+  }
+  if (pair.shard != nullptr) pair.copy = CopyOf(pair.id);
+  return pair;
+}
+
+class CopyCheck::Watched : public ParameterEndpoint {
+ public:
+  Watched(CopyCheck* check, ParameterEndpoint* server, size_t index)
+      : check_(*check), server_(*server), index_(index) {}
+
+  void Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
+                ReplyCallback done) override {
+    const SliceKey slice = request.slice;
+    const Pair pair = check_.Find(slice, index_);
+    std::optional<CopyProgress> copy;
+    if (pair.shard != nullptr) copy = pair.shard->copy_progress();
+    const bool is_whole = copy.has_value() && copy->is_whole && pair.copy != nullptr;
+    const uint64_t sent = is_whole ? copy->sent : 0;
+    server_.Exchange(
+        std::move(request), std::move(delivered),
+        [this, slice, pair, is_whole, sent, done = std::move(done)](ExchangeReply reply) mutable {
+          if (is_whole && reply.status.ok()) Check(slice, pair, sent, reply);
+          done(std::move(reply));
+        });
+  }
+
+ private:
+  void Check(SliceKey slice, const Pair& pair, uint64_t sent, const ExchangeReply& reply) {
+    ++check_.replies_;
+    pair.copy->LookAt([&](uint64_t done, bool /*is_whole*/, const ShardContents& copied) {
+      const auto found = copied.slices.find(slice);
+      const uint64_t version = found == copied.slices.end() ? 0 : found->second->version();
+      if (done > sent && version >= reply.version) return;
+      check_.NoteFault(absl::StrCat("copies first: a reply of slice ", slice.table.value(), "/",
+                                    slice.slice.value(), " with version ", reply.version,
+                                    " has left, but the copy has version ", version, " and change ",
+                                    done, ", and the request came after change ", sent));
+    });
+  }
+
+  CopyCheck& check_;
+  ParameterEndpoint& server_;
+  const size_t index_;
+};
+
+std::unique_ptr<ParameterEndpoint> CopyCheck::Watch(ParameterEndpoint* server, size_t index) {
+  return std::make_unique<Watched>(this, server, index);
+}
+
+}  // namespace capstan

@@ -1,0 +1,61 @@
+#ifndef TESTS_SIMULATION_COPY_CHECK_H_
+#define TESTS_SIMULATION_COPY_CHECK_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "common/base/ids.h"
+#include "common/exchange/parameter_endpoint.h"
+#include "common/tensor/slicing.h"
+#include "server/shard/shard_host.h"
+
+namespace capstan {
+
+// Looks into the servers of a job with two copies of each shard: copies have the same bytes after
+// the same changes, and no reply leaves before the copy has what it says. Guarded by the baton.
+class CopyCheck {
+ public:
+  // Returns the host of each server, null if it has none yet.
+  using Hosts = std::function<std::vector<const ShardHost*>()>;
+
+  explicit CopyCheck(Hosts hosts) : hosts_(std::move(hosts)) {}
+
+  // Compares all copies that have the changes of their shard.
+  void Compare();
+
+  // Exchanges of workers with a server, looked at when they arrive and when they are answered. The
+  // check and `server` outlive the endpoint and its exchanges.
+  std::unique_ptr<ParameterEndpoint> Watch(ParameterEndpoint* server, size_t index);
+
+  // What is wrong; empty: nothing.
+  const std::string& fault() const { return fault_; }
+  int64_t compared() const { return compared_; }
+  int64_t replies() const { return replies_; }
+
+ private:
+  class Watched;
+
+  // The shard of the slice on a server, and its copy; null: not there.
+  struct Pair {
+    ShardId id;
+    const Shard* shard = nullptr;
+    const ShardBackup* copy = nullptr;
+  };
+  Pair Find(SliceKey slice, size_t server) const;
+  const ShardBackup* CopyOf(ShardId id) const;
+  void NoteFault(std::string fault) {
+    if (fault_.empty()) fault_ = std::move(fault);
+  }
+
+  const Hosts hosts_;
+  std::string fault_;
+  int64_t compared_ = 0;
+  int64_t replies_ = 0;
+};
+
+}  // namespace capstan
+
+#endif  // TESTS_SIMULATION_COPY_CHECK_H_
