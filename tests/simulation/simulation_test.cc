@@ -79,6 +79,24 @@ TEST(SimulationTest, TwoThousandSchedulesKeepTheContract) {
   EXPECT_GT(coverage.exchanges, 200'000);
 }
 
+TEST(SimulationTest, FourHundredSchedulesWithTwoCopiesKeepTheContract) {
+  FLAGS_minloglevel = google::GLOG_ERROR;
+  int done = 0;
+  int64_t compared = 0;
+  int64_t replies = 0;
+  for (uint64_t seed = 1; seed <= 400; ++seed) {
+    const Scenario scenario = DrawCopiedScenario(seed);
+    const ScenarioVerdict verdict = RunScenario(scenario);
+    EXPECT_EQ(verdict.violation, "") << "seed " << seed << ": " << Describe(scenario);
+    done += verdict.is_done ? 1 : 0;
+    compared += verdict.compared_copies;
+    replies += verdict.checked_replies;
+  }
+  EXPECT_GT(done, 300);
+  EXPECT_GT(compared, 300'000);
+  EXPECT_GT(replies, 30'000);
+}
+
 TEST(SimulationTest, TheSameSeedIsTheSameHistoryByteForByte) {
   FLAGS_minloglevel = google::GLOG_ERROR;
   std::set<std::string> histories;
