@@ -49,16 +49,14 @@ std::string GivenUpText(const v1::CopyReport& copies) {
   const int count = copies.faults_size();
   if (count == 0) return "";
   if (count == 1) {
-    return absl::StrCat("the copy of shard ", copies.faults(0).shard(),
-                        " differs and was given up");
+    return absl::StrCat("the copy of shard ", copies.faults(0).shard(), " was given up");
   }
   if (count > kMostNamed) {
-    return absl::StrCat("the copies of ", count, " shards differ and were given up");
+    return absl::StrCat("the copies of ", count, " shards were given up");
   }
   std::vector<uint32_t> shards;
   for (const v1::CopyFault& fault : copies.faults()) shards.push_back(fault.shard());
-  return absl::StrCat("the copies of shards ", absl::StrJoin(shards, ", "),
-                      " differ and were given up");
+  return absl::StrCat("the copies of shards ", absl::StrJoin(shards, ", "), " were given up");
 }
 
 }  // namespace capstan

@@ -13,7 +13,7 @@ namespace capstan {
 // copied". Then what GivenUpText says. Empty: the job has none, or its shards are not placed yet.
 std::string CopiesText(const v1::GetStatusReply& status);
 
-// "the copy of shard 5 differs and was given up". Empty: none was.
+// "the copy of shard 5 was given up". Empty: none was.
 std::string GivenUpText(const v1::CopyReport& copies);
 
 }  // namespace capstan

@@ -47,11 +47,11 @@ TEST(CopiesTextTest, CopiesThatWereGivenUpAreNamed) {
   for (int i = 0; i < 63; ++i) one.mutable_copies()->add_whole();
   one.mutable_copies()->add_faults()->set_shard(5);
   one.mutable_copies()->set_bytes_to_copy(10);
-  EXPECT_EQ(CopiesText(one), "63 of 64 whole; the copy of shard 5 differs and was given up");
+  EXPECT_EQ(CopiesText(one), "63 of 64 whole; the copy of shard 5 was given up");
   EXPECT_EQ(CopiesText(Status(/*shards=*/4, /*whole=*/2, /*faults=*/2)),
-            "2 of 4 whole; the copies of shards 0, 1 differ and were given up");
+            "2 of 4 whole; the copies of shards 0, 1 were given up");
   EXPECT_EQ(CopiesText(Status(/*shards=*/64, /*whole=*/3, /*faults=*/9)),
-            "3 of 64 whole; the copies of 9 shards differ and were given up");
+            "3 of 64 whole; the copies of 9 shards were given up");
 }
 
 }  // namespace

@@ -12,7 +12,7 @@
 #include "common/base/ids.h"
 #include "common/exchange/exchange_request.h"
 #include "common/exchange/parameter_endpoint.h"
-#include "server/shard/replica_link.h"
+#include "server/shard/copy_sender.h"
 
 namespace capstan {
 

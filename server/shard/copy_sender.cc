@@ -14,8 +14,8 @@
 namespace capstan {
 namespace {
 
-// While the copy is being made, replies wait if more is on its way.
-// A server has many shards.
+// While the copy is being made, replies wait if more of the shard is on its way. A server has many
+// shards.
 constexpr uint64_t kMostUnacknowledgedBytes = uint64_t{8} << 20;
 
 // A longer payload travels in parts.

@@ -9,7 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "common/base/ids.h"
 #include "common/exchange/exchange_request.h"
 #include "common/exchange/parameter_endpoint.h"
@@ -17,13 +19,23 @@
 #include "common/tensor/slicing.h"
 #include "server/replication/replica_log.h"
 #include "server/shard/collectives.h"
-#include "server/shard/replica_link.h"
 #include "server/slice/shard_snapshot.h"
 #include "server/slice/slice.h"
 #include "server/slice/slice_changes.h"
 #include "server/sparse/rows_cut.h"
 
 namespace capstan {
+
+// The way of a shard's changes to the server with its copy. Thread-safe.
+class ReplicaLink {
+ public:
+  virtual ~ReplicaLink() = default;
+
+  // Records arrive in the order of the calls, unless one is lost. `done` runs once, on any thread.
+  virtual void Send(ReplicaRecord record, ParameterEndpoint::ReplyCallback done) = 0;
+  // Runs `call` later, unless the link ends before.
+  virtual void RunAfter(absl::Duration delay, absl::AnyInvocable<void()> call) = 0;
+};
 
 // Where a shard's copy is made.
 struct CopyTarget {

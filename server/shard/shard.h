@@ -150,7 +150,8 @@ class Shard {
   void UseLast(absl::FunctionRef<void()> use);
   void TakeCutLocked(Due& due) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void CountRequestLocked(const ExchangeRequest& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // What comes last under the lock: counts the replies, and keeps those that wait for the copy.
+  // Is called before the lock is given back. Counts the replies, and keeps those that must wait for
+  // the copy.
   void EndLocked(Due& due) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Run(Due due);
   // Sends changes to the copy until there are none.

@@ -12,10 +12,9 @@
 #include "server/shard/shard_members.h"
 
 namespace capstan {
-
 namespace {
 
-// Of one change in parts: a slice, with 16 arrays of its optimizer and what workers have.
+// The payload of one change: a slice has at most 64 MiB, and 16 arrays of its optimizer as long.
 constexpr size_t kMostPartBytes = size_t{4} << 30;
 
 bool HasRowsOfOneLength(const SparseRowsSnapshot& rows) {

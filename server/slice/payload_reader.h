@@ -16,7 +16,12 @@ class PayloadReader {
  public:
   explicit PayloadReader(const Payload& payload) : payload_(payload) {}
   // INVALID_ARGUMENT: there are fewer bytes left.
-  absl::StatusOr<Payload> Take(uint64_t bytes);
+  absl::StatusOr<Payload> Take(uint64_t bytes) {
+    if (bytes > left()) return TooShort();
+    Payload taken = payload_.Subrange(offset_, bytes);
+    offset_ += bytes;
+    return taken;
+  }
   // The bytes as floats or keys in memory of their own.
   template <typename Number>
   absl::StatusOr<std::vector<Number>> TakeNumbers(uint64_t count) {
@@ -28,10 +33,11 @@ class PayloadReader {
     return numbers;
   }
   uint64_t left() const { return payload_.size_bytes() - offset_; }
-  bool is_at_end() const { return offset_ == payload_.size_bytes(); }
 
  private:
-  static absl::Status TooShort();
+  static absl::Status TooShort() {
+    return absl::InvalidArgumentError("a change of a copy has fewer bytes than it says");
+  }
 
   const Payload& payload_;
   size_t offset_ = 0;

@@ -77,8 +77,7 @@ void ReplicaPlan::TakeFault(uint32_t primary, const v1::CopyFault& fault) {
   has_news_ = true;
   JobEvent& event = faults_.emplace_back(
       absl::StrCat("the copy of shard ", fault.shard(), " on server ", copy->server(),
-                   " differs from its shard on server ", primary, " (", text,
-                   "): it is given up; the job goes on with one copy of it"));
+                   " is given up, and server ", primary, " goes on without it: ", text));
   event.is_warning = true;
 }
 

@@ -164,9 +164,8 @@ TEST(ReplicaPlanTest, ACopyThatDiffersIsGivenUpForGood) {
   EXPECT_EQ(copy.fault(), "slice 3 of table w\\x0a");
   EXPECT_THAT(rig.Events(),
               ElementsAre(absl::StrCat("the copy of shard 1 on server ", copy.server(),
-                                       " differs from its shard on server 1 (slice 3 of table "
-                                       "w\\x0a): it is given up; the job goes on with one copy of "
-                                       "it")));
+                                       " is given up, and server 1 goes on without it: slice 3 of "
+                                       "table w\\x0a")));
   EXPECT_TRUE(rig.example.events[0].is_warning);
   const v1::CopyReport report = rig.Status().copies();
   ASSERT_EQ(report.faults_size(), 1);
