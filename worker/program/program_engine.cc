@@ -220,6 +220,13 @@ absl::Status ProgramEngine::End() {
   return absl::OkStatus();
 }
 
+absl::Status ProgramEngine::AwaitEnd(ParameterStore& store) {
+  RETURN_IF_ERROR(steps_.AwaitEnd(/*owes_state=*/false));
+  const bool owes_state =
+      worker_state_.has_pieces() || !optimizer_state_.CheckLastIsKept(store).ok();
+  return owes_state ? steps_.AwaitEnd(owes_state) : absl::OkStatus();
+}
+
 absl::Status ProgramEngine::EndBefore(Step next, ParameterStore& store) {
   if (!options_.is_replaceable || !is_bsp_) return absl::OkStatus();
   collectives_.NoteStepBefore(next, store);
@@ -261,7 +268,7 @@ absl::Status ProgramEngine::LoadBatch(const Dataset& /*dataset*/,
 
 absl::Status ProgramEngine::Evaluate(Step steps, ParameterStore& store,
                                      v1::ReportResultRequest& result) {
-  RETURN_IF_ERROR(steps_.AwaitEnd());
+  RETURN_IF_ERROR(AwaitEnd(store));
   store.PullAllExactly(steps);
   RETURN_IF_ERROR(store.WaitForAll());
   if (store.rows() != nullptr) store.rows()->PullExactly();

@@ -99,7 +99,7 @@ class ProgramEngine : public Engine {
   absl::Status RunForward(ParameterStore& store) override { return store.WaitForAll(); }
   absl::StatusOr<BatchResult> Result() override { return steps_.Result(); }
   void LimitSteps(int64_t steps) override { steps_.LimitSteps(steps); }
-  absl::Status AwaitEnd() override { return steps_.AwaitEnd(); }
+  absl::Status AwaitEnd(ParameterStore& store) override;
   bool has_ended() const override { return steps_.has_ended(); }
   bool came_after_end() const override { return steps_.came_after_end(); }
   std::optional<size_t> step_samples() const override { return steps_.samples(); }

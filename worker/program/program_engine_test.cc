@@ -110,6 +110,7 @@ class ProgramEngineTest : public testing::Test {
     options.job.mutable_model()->set_type(v1::ModelSpec::PROGRAM);
     options.steps = steps;
     options.is_replaceable = is_replaceable_;
+    if (has_checkpoints_) options.job.mutable_checkpoint()->set_dir("unused");
     engine_ = std::make_unique<ProgramEngine>(options);
     if (enters_late) engine_->EnterLate();
     if (others_have > 0) engine_->LimitSteps(others_have);
@@ -164,6 +165,7 @@ class ProgramEngineTest : public testing::Test {
   ThrowingClock clock_;
   std::vector<v1::TableSpec> tables_ = TwoTables();
   bool is_replaceable_ = false;
+  bool has_checkpoints_ = false;
   std::unique_ptr<ProgramEngine> engine_;
   std::unique_ptr<TrainingRig> rig_;
   std::unique_ptr<TrainingLoop> loop_;
@@ -348,6 +350,29 @@ TEST_F(ProgramEngineTest, AWorkerMayLeaveAfterItsLastStep) {
   engine_->steps().Leave();
   Join();
   EXPECT_TRUE(loop_status_.ok()) << loop_status_;
+}
+
+// The last checkpoint waits for its state of the end.
+TEST_F(ProgramEngineTest, AWorkerWithAStateLeavesAfterItsLastStepOnceTheProgramHasEndedOrIsClosed) {
+  has_checkpoints_ = true;
+  for (const bool ends : {true, false}) {
+    is_asked_ = false;
+    Start(/*steps=*/1);
+    ASSERT_TRUE(engine_->worker_state().Put("piece", {1, 2, 3}).ok());
+    ASSERT_TRUE(Step1(1).ok());
+    Values(0), Values(1);  // all replies are there
+    const int64_t exchanges = rig_->exchanges();
+    is_asked_ = true;
+    engine_->steps().Leave();
+    EXPECT_TRUE(absl::IsFailedPrecondition(engine_->Push(0, kForever))) << "all steps are done";
+    EXPECT_FALSE(engine_->steps().AwaitOutcome(kShort));
+    EXPECT_FALSE(loop_->has_finished()) << "the program may still put other pieces";
+    ends ? End() : engine_->steps().ReportNothing();
+    if (!ends) Join();
+    EXPECT_TRUE(loop_status_.ok()) << loop_status_;
+    EXPECT_TRUE(loop_->has_finished());
+    EXPECT_EQ(rig_->exchanges() - exchanges, ends ? 1 : 0);
+  }
 }
 
 TEST_F(ProgramEngineTest, StepsDoNotEndBeforeTheAnnouncedOnesOrWithinAStep) {

@@ -366,11 +366,11 @@ absl::Status ProgramSteps::EndTraining() {
   return absl::OkStatus();
 }
 
-absl::Status ProgramSteps::AwaitEnd() {
+absl::Status ProgramSteps::AwaitEnd(bool owes_state) {
   MutexLock lock(&mu_);
   has_run_ = true;
   changed_.NotifyAll();
-  while (!ends_ && !leaves_ && failure_.ok()) {
+  while (!ends_ && !(owes_state ? reports_nothing_ : leaves_) && failure_.ok()) {
     RETURN_IF_ERROR(WaitLocked(absl::InfiniteFuture()));
   }
   return failure_;

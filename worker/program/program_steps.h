@@ -192,8 +192,9 @@ class ProgramSteps {
     return came_after_end_;
   }
   absl::Status EndTraining();
-  // All steps are done. Waits for the program's End, or until it leaves.
-  absl::Status AwaitEnd();
+  // All steps are done. Waits for the program's End, or until it leaves; if checkpoints need a
+  // state that it `owes`, until it is closed.
+  absl::Status AwaitEnd(bool owes_state);
   // The worker is to evaluate, with the values in `store`, which are those at `steps`. Waits for
   // the program's Report, and returns it.
   absl::StatusOr<v1::ReportResultRequest> AwaitReport(Step steps, ParameterStore& store);
@@ -217,7 +218,7 @@ class ProgramSteps {
   // False also if the training has ended early, as the job has failed: then its outcome will come.
   bool HasDoneAllStepsLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {
     const bool are_steps_over = ends_ || (most_steps_ > 0 && next_ >= Step(most_steps_));
-    return !leaves_ && (has_run_ || (has_trained_ && are_steps_over));
+    return has_run_ || (!leaves_ && has_trained_ && are_steps_over);
   }
   // Whether the program has begun a step that the other workers do not have.
   bool IsBeyondOthersLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_) {

@@ -195,10 +195,10 @@ void ProgramWorkerState::Send(uint64_t cut, const Pieces& pieces, ParameterStore
 }
 
 void ProgramWorkerState::NoteEnd(ParameterStore& store) {
+  if (!has_pieces()) return;
   Pieces pieces;
   {
     MutexLock lock(&mu_);
-    if (pieces_.empty() || !has_checkpoints_) return;
     pieces = pieces_;
     if (on_their_way_ > 0) {
       last_ = std::move(pieces);

@@ -46,6 +46,12 @@ class ProgramWorkerState {
 
   // The engine's side:
 
+  // Checkpoints wait for the pieces, the last one for those of the end.
+  bool has_pieces() const {
+    MutexLock lock(&mu_);
+    return has_checkpoints_ && !pieces_.empty();
+  }
+
   // Before the first step. The pieces of the checkpoint stay until others are put in their place.
   void Begin(ParameterStore& store);
   // Waits until the servers know that there are pieces. Before every push: a checkpoint that has

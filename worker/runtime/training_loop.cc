@@ -49,14 +49,16 @@ absl::Status TrainingLoop::RunSteps() {
     step = step + 1;
   }
   RETURN_IF_ERROR(options_.store->WaitForAll());
-  if (options_.must_stop()) RETURN_IF_ERROR(options_.engine->EndBefore(step, *options_.store));
+  // A worker that has done all its steps stays until the job's end.
+  const bool stops = HasStep(step) && options_.must_stop();
+  if (stops) RETURN_IF_ERROR(options_.engine->EndBefore(step, *options_.store));
   // What a program does afterwards takes no time of its steps.
   const absl::Time ended = options_.clock->Now();
-  if (!options_.engine->has_ended() && !options_.must_stop()) {
-    RETURN_IF_ERROR(options_.engine->AwaitEnd());
+  if (!options_.engine->has_ended() && !stops) {
+    RETURN_IF_ERROR(options_.engine->AwaitEnd(*options_.store));
     RETURN_IF_ERROR(options_.store->WaitForAll());
   }
-  if (options_.engine->has_ended() && !options_.must_stop()) {
+  if (options_.engine->has_ended() && !stops) {
     options_.store->PushLastOwnState();
     RETURN_IF_ERROR(options_.store->WaitForAll());
     RETURN_IF_ERROR(EndAt(step.value()));
