@@ -3,10 +3,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "common/base/ids.h"
 #include "common/codec/codec.h"
 #include "common/exchange/exchange_request.h"
@@ -37,6 +39,8 @@ struct ExchangeReply {
   uint64_t cut = 0;
   // Set by a server that records traces. The sender of the reply adds its own phases.
   ExchangeTrace trace;
+  // Since when the reply has waited for the copy of its shard. None: it has not.
+  std::optional<absl::Time> held_since;
 };
 
 inline size_t PayloadBytes(const ExchangeReply& reply) { return reply.values.size_bytes(); }

@@ -1,8 +1,11 @@
 #include "common/routing/copies_text.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
+#include <map>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -25,6 +28,34 @@ std::string PartText(uint64_t part, uint64_t whole) {
                          static_cast<double>(whole) / size, kUnits[unit]);
 }
 
+// "server 1 has not answered server 0 for 5 s, and replies may wait for the copies of 12 shards".
+// Empty: all answer.
+std::string SilenceText(const v1::GetStatusReply& status) {
+  struct Silence {
+    double seconds = 0;
+    int shards = 0;
+  };
+  std::map<std::pair<uint32_t, uint32_t>, Silence> silent;  // by copy's and primary's server
+  for (const v1::SilentCopy& copy : status.copies().silent()) {
+    const v1::JobView& view = status.view();
+    const int64_t shards = std::min(view.copies_size(), view.server_of_shard_size());
+    if (copy.shard() >= shards) continue;
+    const auto shard = static_cast<int>(copy.shard());
+    if (view.copies(shard).number() != copy.number()) continue;
+    Silence& one = silent[{view.copies(shard).server(), view.server_of_shard(shard)}];
+    one.seconds = std::max(one.seconds, copy.seconds());
+    ++one.shards;
+  }
+  std::vector<std::string> texts;
+  for (const auto& [servers, one] : silent) {
+    texts.push_back(absl::StrFormat(
+        "server %d has not answered server %d for %.0f s, and replies may wait for the %s",
+        servers.first, servers.second, one.seconds,
+        one.shards == 1 ? "copy of a shard" : absl::StrCat("copies of ", one.shards, " shards")));
+  }
+  return absl::StrJoin(texts, "; ");
+}
+
 }  // namespace
 
 std::string CopiesText(const v1::GetStatusReply& status) {
@@ -40,8 +71,10 @@ std::string CopiesText(const v1::GetStatusReply& status) {
     absl::StrAppend(&text, ", ", PartText(copies.bytes_copied(), copies.bytes_to_copy()),
                     " copied");
   }
-  const std::string given_up = GivenUpText(copies);
-  return given_up.empty() ? text : absl::StrCat(text, "; ", given_up);
+  for (const std::string& trouble : {GivenUpText(copies), SilenceText(status)}) {
+    if (!trouble.empty()) absl::StrAppend(&text, "; ", trouble);
+  }
+  return text;
 }
 
 std::string GivenUpText(const v1::CopyReport& copies) {

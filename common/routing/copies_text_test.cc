@@ -54,5 +54,28 @@ TEST(CopiesTextTest, CopiesThatWereGivenUpAreNamed) {
             "3 of 64 whole; the copies of 9 shards were given up");
 }
 
+TEST(CopiesTextTest, ServersThatDoNotAnswerAreNamedOnceForAllTheirCopies) {
+  v1::GetStatusReply status = Status(/*shards=*/4, /*whole=*/4);
+  for (int i = 0; i < 4; ++i) {
+    status.mutable_view()->add_server_of_shard(i % 2);
+    status.mutable_view()->mutable_copies(i)->set_server(1 - i % 2);
+    status.mutable_view()->mutable_copies(i)->set_number(3);
+  }
+  const auto add = [&status](uint32_t shard, double seconds, uint64_t number = 3) {
+    v1::SilentCopy& silent = *status.mutable_copies()->add_silent();
+    silent.set_shard(shard);
+    silent.set_number(number);
+    silent.set_seconds(seconds);
+  };
+  add(0, 4.9), add(2, 3), add(1, 2.2);
+  add(1, 100, /*number=*/2), add(UINT32_MAX, 100);
+  EXPECT_EQ(CopiesText(status),
+            "4 of 4 whole; "
+            "server 0 has not answered server 1 for 2 s, and replies may wait for the copy of a "
+            "shard; "
+            "server 1 has not answered server 0 for 5 s, and replies may wait for the copies of 2 "
+            "shards");
+}
+
 }  // namespace
 }  // namespace capstan

@@ -1,5 +1,6 @@
 #include "common/trace/exchange_trace.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -56,6 +57,14 @@ void ExchangeTrace::BeginAfter(absl::string_view current, const char* phase) con
   if (state_ == nullptr) return;
   MutexLock lock(&state_->mu);
   if (!state_->phases.empty() && state_->phases.back().name == current) state_->BeginLocked(phase);
+}
+
+void ExchangeTrace::BeginAt(absl::Time time, const char* phase) const {
+  if (state_ == nullptr) return;
+  MutexLock lock(&state_->mu);
+  auto& phases = state_->phases;
+  while (phases.size() > 1 && phases.back().begin >= time) phases.pop_back();
+  if (!phases.empty()) phases.push_back({phase, std::max(time, phases.back().begin)});
 }
 
 void ExchangeTrace::AddArg(const char* name, int64_t value) const {

@@ -6,6 +6,7 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "common/trace/trace_event.h"
 #include "common/trace/tracer.h"
 
@@ -23,6 +24,9 @@ class ExchangeTrace {
   void Begin(const char* phase) const;
   // As Begin, if the exchange is still in the phase `current`.
   void BeginAfter(absl::string_view current, const char* phase) const;
+  // As Begin, if it was at that time: phases that have begun since are left out. Not before the
+  // first phase.
+  void BeginAt(absl::Time time, const char* phase) const;
   // Wraps `callback`: the next phase begins before its call.
   absl::AnyInvocable<void()> BeginBefore(const char* phase,
                                          absl::AnyInvocable<void()> callback) const;

@@ -95,12 +95,33 @@ TEST(ExchangeTraceTest, APhaseComesOnlyAfterTheOneThatItFollows) {
             "e fc1.weight 18.0\n");
 }
 
+TEST(ExchangeTraceTest, APhaseThatHasBegunBeforeOthersTakesTheirPlace) {
+  FakeClock clock;
+  const auto tracer = NewTracer(&clock);
+  const ExchangeTrace trace(tracer.get(), "fc1.weight", {}, "apply");
+  clock.Advance(absl::Microseconds(5));
+  const absl::Time begin = clock.Now();
+  clock.Advance(absl::Microseconds(2));
+  trace.BeginAfter("apply", "parked");
+  clock.Advance(absl::Microseconds(3));
+  trace.BeginAt(begin, "replicate");
+  clock.Advance(absl::Microseconds(10));
+  trace.End();
+  trace.BeginAt(begin, "too late");
+  EXPECT_EQ(Finish(*tracer),
+            "b fc1.weight 0.0\n"
+            "b apply 0.0\ne apply 5.0\n"
+            "b replicate 5.0\ne replicate 20.0\n"
+            "e fc1.weight 20.0\n");
+}
+
 TEST(ExchangeTraceTest, WithoutATracerItOnlyHandsOnItsCallbacks) {
   const ExchangeTrace trace(/*tracer=*/nullptr, "w", {}, "queue");
   bool has_run = false;
   trace.BeginBefore("reply", [&has_run] { has_run = true; })();
   EXPECT_TRUE(has_run);
   trace.BeginAfter("reply", "parked");
+  trace.BeginAt(absl::UnixEpoch(), "replicate");
   trace.AddArg("bytes_pulled", 1);
   bool has_run_again = false;
   trace.EndBefore([&has_run_again] { has_run_again = true; })();

@@ -46,7 +46,7 @@ class ShardFileTest : public testing::Test {
     const ConsistencyPeriod periods[] = {{Step(0), ConsistencyMode::kSsp, 8},
                                          {Step(2), ConsistencyMode::kBsp},
                                          {Step(4), ConsistencyMode::kAsync}};
-    auto shard = std::make_unique<Shard>(Epoch(1));
+    auto shard = std::make_unique<Shard>(Epoch());
     for (uint32_t i = 0; i < 2; ++i) {
       DenseSlice::Options options;
       options.slice.name = absl::StrCat("slice ", i);

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -129,6 +128,7 @@ absl::Status ParameterServer::Apply(const v1::GetJobReply& job, ServerId id,
   }
   credit_bytes_ = view.has_schedule() ? view.schedule().credit_bytes()
                                       : SchedulerOf(job.job(), view).credit_bytes();
+  host_->SetEpoch(Epoch(view.epoch()));
   host_->SetLiveWorkers(LiveWorkers(view));
   FollowCopies(job, id, view);
   RETURN_IF_ERROR(FollowPeriods(view));
@@ -275,39 +275,14 @@ void ParameterServer::FollowCopies(const v1::GetJobReply& job, ServerId id,
   }
 }
 
-void ParameterServer::ReportCopies(v1::CopyReport* report) const {
-  uint64_t equal_at = std::numeric_limits<uint64_t>::max();
-  for (const auto& [shard, copy] : host_->copies()) {
-    if (copy.is_whole) {
-      v1::WholeCopy& whole = *report->add_whole();
-      whole.set_shard(shard.value());
-      whole.set_number(copy.number);
-    }
-    if (!copy.fault.empty()) {
-      v1::CopyFault& fault = *report->add_faults();
-      fault.set_shard(shard.value());
-      fault.set_number(copy.number);
-      fault.set_text(CutText(copy.fault));
-    }
-    report->set_bytes_to_copy(report->bytes_to_copy() + copy.bytes_to_copy);
-    report->set_bytes_copied(report->bytes_copied() + copy.bytes_copied);
-    report->set_records(report->records() + copy.records);
-    report->set_record_bytes(report->record_bytes() + copy.record_bytes);
-    report->set_records_unanswered(report->records_unanswered() + copy.records_unanswered);
-    report->set_held_replies(report->held_replies() + copy.held_replies);
-    if (copy.has_slices) equal_at = std::min(equal_at, copy.equal_at_version);
-  }
-  if (equal_at != std::numeric_limits<uint64_t>::max()) report->set_equal_at_version(equal_at);
-}
-
 void ParameterServer::Report(v1::HeartbeatRequest& request) {
   if (serving_ != nullptr) {
-    if (has_copies_) ReportCopies(request.mutable_copies());
     v1::ServerLoad& load = *request.mutable_load();
     load.set_exchanges(static_cast<uint64_t>(host_->num_exchanges()));
     load.set_seconds(absl::ToDoubleSeconds(options_.clock->Now() - serving_since_));
   }
   MutexLock lock(&mu_);
+  if (has_copies_) copy_reports_.Write(*host_, options_.clock->Now(), request.mutable_copies());
   request.mutable_next_steps()->Assign(next_steps_.begin(), next_steps_.end());
   if (held_step_.has_value()) *request.mutable_held_step() = *held_step_;
   if (checkpoint_.number() == 0) return;

@@ -29,6 +29,7 @@
 #include "proto/reader_service.pb.h"
 #include "server/checkpoint/checkpoint_writer.h"
 #include "server/checkpoint/shard_storage.h"
+#include "server/service/copy_reports.h"
 #include "server/service/job_models.h"
 #include "server/service/replica_links.h"
 #include "server/service/tracing_endpoint.h"
@@ -132,7 +133,6 @@ class ParameterServer : public ParameterEndpoint {
   void HoldBack(const v1::JobView& view);
   // Has the copies of its shards made that the view names, and waits for those of others.
   void FollowCopies(const v1::GetJobReply& job, ServerId id, const v1::JobView& view);
-  void ReportCopies(v1::CopyReport* report) const;
   // Adds the results of the latest view to a heartbeat.
   void Report(v1::HeartbeatRequest& request);
 
@@ -156,6 +156,7 @@ class ParameterServer : public ParameterEndpoint {
   Mutex mu_;
   std::vector<v1::NextStep> next_steps_ ABSL_GUARDED_BY(mu_);   // of entering workers
   std::optional<v1::HeldStep> held_step_ ABSL_GUARDED_BY(mu_);  // of the latest change
+  CopyReports copy_reports_ ABSL_GUARDED_BY(mu_);
   v1::CheckpointPart checkpoint_ ABSL_GUARDED_BY(mu_);  // the held step for the latest checkpoint
 
   // Null: the job has no folder for checkpoints. Cuts of host_ use the writer.

@@ -34,6 +34,9 @@ void TracingEndpoint::Exchange(ExchangeRequest&& request, DeliveredCallback deli
   const ExchangeTrace trace(tracer_, tables_[table].name, args, phase);
   inner_->Exchange(std::move(request), std::move(delivered),
                    [trace, done = std::move(done)](ExchangeReply reply) mutable {
+                     if (reply.held_since.has_value()) {
+                       trace.BeginAt(*reply.held_since, "replicate");
+                     }
                      reply.trace = trace;
                      done(std::move(reply));
                    });

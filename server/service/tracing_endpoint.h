@@ -11,8 +11,8 @@
 namespace capstan {
 
 // Traces each exchange of an endpoint of this process. From its arrival on, a push is in "apply"
-// and a pull alone is in "read". Then it is "parked" until the consistency policy allows the reply.
-// The trace goes on in the reply. Thread-safe.
+// and a pull alone is in "read". Then it is "parked" until the consistency policy allows the reply,
+// and in "replicate" until the copy of its shard does. The trace goes on in the reply. Thread-safe.
 class TracingEndpoint : public ParameterEndpoint {
  public:
   struct Table {

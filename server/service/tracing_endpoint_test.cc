@@ -28,8 +28,8 @@ class SlowEndpoint : public ParameterEndpoint {
     parked_.push_back(std::move(done));
   }
 
-  void AnswerAll() {
-    for (ReplyCallback& done : std::exchange(parked_, {})) done(ExchangeReply());
+  void AnswerAll(const ExchangeReply& reply = {}) {
+    for (ReplyCallback& done : std::exchange(parked_, {})) done(reply);
   }
 
  private:
@@ -44,6 +44,12 @@ class TracingEndpointTest : public testing::Test {
     options.path = path_;
     options.clock = &clock_;
     tracer_ = Tracer::Create(options).value();
+  }
+
+  static ExchangeReply HeldSince(absl::Time time) {
+    ExchangeReply reply;
+    reply.held_since = time;
+    return reply;
   }
 
   void Send(TableId table, std::optional<Step> push_step) {
@@ -84,6 +90,21 @@ TEST_F(TracingEndpointTest, APushIsAppliedAndThenParked) {
             "\"worker\":3}\n"
             "b apply 0.0\ne apply 5.0\n"
             "b parked 5.0\ne parked 45.0\n"
+            "e fc2.weight 45.0\n");
+}
+
+TEST_F(TracingEndpointTest, AReplyThatWaitsForItsCopyIsReplicated) {
+  Send(TableId(1), Step(6));
+  clock_.Advance(absl::Microseconds(30));
+  const ExchangeReply reply = HeldSince(clock_.Now());
+  clock_.Advance(absl::Microseconds(10));
+  inner_.AnswerAll(reply);
+  EXPECT_EQ(Finish(),
+            R"(b fc2.weight 0.0 {"bytes_pushed":0,"layer":1,"pull_step":7,"push_step":6,"slice":2,)"
+            "\"worker\":3}\n"
+            "b apply 0.0\ne apply 5.0\n"
+            "b parked 5.0\ne parked 35.0\n"
+            "b replicate 35.0\ne replicate 45.0\n"
             "e fc2.weight 45.0\n");
 }
 

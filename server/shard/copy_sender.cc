@@ -110,7 +110,7 @@ bool CopySender::holds() const {
          log_.unacknowledged_bytes() > kMostUnacknowledgedBytes;
 }
 
-void CopySender::Hold(ReleasedReplies* replies) {
+void CopySender::Hold(std::optional<absl::Time> now, ReleasedReplies* replies) {
   if (!holds()) return;
   const auto is_error = [](const auto& reply) { return !reply.second.status.ok(); };
   ReleasedReplies held;
@@ -118,6 +118,7 @@ void CopySender::Hold(ReleasedReplies* replies) {
   for (auto& reply : *replies) (is_error(reply) ? errors : held).push_back(std::move(reply));
   *replies = std::move(errors);
   if (held.empty()) return;
+  for (auto& [done, reply] : held) reply.held_since = now;
   if (!log_.has_new()) {
     // Something must be sent after the request came.
     v1::ReplicaChange change;
@@ -210,6 +211,7 @@ void CopySender::CopySlice(SliceKey key, Slice& slice) {
   Slice::Copy copy = slice.BeginCopy();
   rows_ = std::move(copy.snapshot.rows_cut);
   rows_key_ = key;
+  if (rows_ != nullptr) copy.rest.set_rows(rows_->row_count());
   Payload payload;
   v1::ReplicaChange change = EncodeCopy(key, std::move(copy), &payload);
   bytes_copied_ += payload.size_bytes();
@@ -263,9 +265,11 @@ CopyProgress CopySender::progress() const {
   progress.has_slices =
       absl::c_any_of(*slices_, [](const auto& entry) { return IsChecked(*entry.second); });
   progress.sent = log_.highest_sent();
+  progress.acknowledged = log_.acknowledged();
   progress.records = records_;
   progress.record_bytes = record_bytes_;
   progress.records_unanswered = log_.unacknowledged();
+  progress.bytes_unanswered = log_.unacknowledged_bytes();
   progress.held_replies = log_.held();
   progress.equal_at_version = equal_at_version_;
   return progress;

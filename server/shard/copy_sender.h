@@ -51,10 +51,12 @@ struct CopyProgress {
   std::string fault;  // why it was given up; empty: it was not
   uint64_t bytes_to_copy = 0;
   uint64_t bytes_copied = 0;
-  uint64_t sent = 0;  // the latest change that was sent
+  uint64_t sent = 0;          // the latest change that was sent
+  uint64_t acknowledged = 0;  // up to this one
   uint64_t records = 0;
   uint64_t record_bytes = 0;
   uint64_t records_unanswered = 0;
+  uint64_t bytes_unanswered = 0;
   uint64_t held_replies = 0;
   uint64_t equal_at_version = 0;  // of slices that were looked at; 0: not yet
   bool has_slices = false;        // that are looked at, so that there is an equal_at_version
@@ -68,8 +70,13 @@ class CopySender : public ChangeSink {
  public:
   using Slices = std::map<SliceKey, std::unique_ptr<Slice>>;
 
-  CopySender(CopyTarget target, ShardId shard, BufferPool* pool)
-      : target_(target), shard_(shard), pool_(*pool) {}
+  // `earlier`: the shard's copy until now, whose counts go on; null: there was none.
+  CopySender(CopyTarget target, ShardId shard, BufferPool* pool, const CopySender* earlier)
+      : target_(target),
+        shard_(shard),
+        pool_(*pool),
+        records_(earlier == nullptr ? 0 : earlier->records_),
+        record_bytes_(earlier == nullptr ? 0 : earlier->record_bytes_) {}
 
   // Sends what is no slice's, then the first slice. `slices` stay.
   void Begin(absl::Span<const ShardWorker> workers, const Collectives& collectives, Slices* slices);
@@ -85,13 +92,14 @@ class CopySender : public ChangeSink {
 
   // Whether replies wait for the copy.
   bool holds() const;
-  // Takes the replies that are OK out, and keeps them until they are due.
-  void Hold(ReleasedReplies* replies);
+  // Takes the replies that are OK out, and keeps them until they are due. `now`: of a trace.
+  void Hold(std::optional<absl::Time> now, ReleasedReplies* replies);
   // No reply waits any more; slices note nothing more.
   void GiveUp(std::string fault, ReleasedReplies* released);
   // Answers all that waits with `status`, and sends nothing more.
   void Cancel(const absl::Status& status, ReleasedReplies* released);
   bool is_given_up() const { return has_stopped_; }
+  bool is_being_made() const { return !is_whole_ && !has_stopped_; }
 
   // The copy's number: the caller is to send what there is, with TakeUnsent, until this is null.
   // Nobody else does it meanwhile, so that records stay in order. 0: there is nothing to do.
@@ -143,8 +151,8 @@ class CopySender : public ChangeSink {
   bool is_sending_ = false;
   bool is_waiting_ = false;  // until Retry
   int failures_ = 0;         // since the last acknowledgement
-  uint64_t records_ = 0;
-  uint64_t record_bytes_ = 0;
+  uint64_t records_;
+  uint64_t record_bytes_;
   uint64_t bytes_to_copy_ = 0;
   uint64_t bytes_copied_ = 0;
 

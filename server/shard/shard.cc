@@ -9,6 +9,9 @@
 namespace capstan {
 namespace {
 
+// Rows of readers that wait for a shard's copy.
+constexpr size_t kMostReadBytes = size_t{8} << 20;
+
 // Holds the lock, and measures how long the caller waited for it and holds it.
 class ABSL_SCOPED_LOCKABLE MeasuredLock {
  public:
@@ -49,12 +52,10 @@ Shard::~Shard() {
 }
 
 void Shard::Run(Due due) {
-  for (auto& [done, reply] : due.replies) {
-    reply.epoch = epoch_;
-    done(std::move(reply));
-  }
+  for (auto& [done, reply] : due.replies) done(std::move(reply));
   if (due.sends_to > 0) SendChanges(due.sends_to);
   if (due.on_cut != nullptr) due.on_cut(std::move(due.cut));
+  if (due.on_made != nullptr) due.on_made();
 }
 
 absl::Status Shard::AddSlice(SliceKey key, std::unique_ptr<Slice> slice,
@@ -82,7 +83,8 @@ void Shard::Enter(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback do
   Due due;
   {
     const MeasuredLock lock(&mu_, clock_, &counts_);
-    absl::Status status = CheckSenderLocked(request.sender);
+    absl::Status status = CheckEpochLocked(request.epoch);
+    if (status.ok()) status = CheckSenderLocked(request.sender);
     const auto it = contents_.slices.find(request.slice);
     if (status.ok() && it == contents_.slices.end())
       status = absl::InternalError("no such slice here");
@@ -143,9 +145,10 @@ void Shard::EndLocked(Due& due) {
   }
   for (auto& [done, reply] : due.replies) {
     if (!end_.ok() && reply.status.ok()) reply = ErrorReply(end_);
+    reply.epoch = epoch_;
   }
   if (copy_ == nullptr) return;
-  copy_->Hold(&due.replies);
+  copy_->Hold(clock_ == nullptr ? std::nullopt : std::optional(clock_->Now()), &due.replies);
   due.sends_to = copy_->BeginSending();
 }
 
@@ -164,6 +167,21 @@ ShardCounts Shard::counts() {
     counts.memory += slice->memory();
   }
   return counts;
+}
+
+void Shard::SetEpoch(Epoch epoch) {
+  TurnLock lock(&mu_);
+  epoch_ = std::max(epoch_, epoch);
+}
+
+absl::Status Shard::CheckEpochLocked(Epoch epoch) const {
+  if (epoch > epoch_) {
+    return absl::UnavailableError(
+        absl::StrCat("this server has not heard of epoch ", epoch.value(), " yet"));
+  }
+  if (epoch >= primary_since_) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("stale epoch ", epoch.value(), ": the current one is ", epoch_.value()));
 }
 
 absl::Status Shard::CheckSenderLocked(const Sender& sender) const {
@@ -313,19 +331,27 @@ void Shard::TakeCutLocked(Due& due) {
 
 void Shard::ReadRows(SliceKey slice, absl::Span<const uint64_t> keys, size_t dim,
                      ReadCallback done) {
+  const size_t bytes = keys.size() * dim * sizeof(float);
   Due due;
   {
     TurnLock lock(&mu_);
+    const bool is_full = copy_ != nullptr && copy_->holds() && held_bytes_ >= kMostReadBytes;
     std::vector<std::vector<float>> rows;
-    for (const uint64_t key : keys) {
+    for (const uint64_t key : is_full ? absl::Span<const uint64_t>() : keys) {
       std::vector<float>& row = rows.emplace_back(dim);
       if (!contents_.slices.at(slice)->ReadRow(key, absl::MakeSpan(row))) row.clear();
     }
+    held_bytes_ += bytes;
     due.replies.emplace_back(
-        [done = std::move(done), rows = std::move(rows)](const ExchangeReply& reply) mutable {
+        [this, bytes, done = std::move(done),
+         rows = std::move(rows)](const ExchangeReply& reply) mutable {
+          held_bytes_ -= bytes;
           reply.status.ok() ? done(std::move(rows)) : done(reply.status);
         },
-        ExchangeReply());
+        is_full
+            ? ErrorReply(absl::UnavailableError("the rows of other readers wait for the shard's "
+                                                "copy: ask again later"))
+            : ExchangeReply());
     EndLocked(due);
   }
   Run(std::move(due));
@@ -359,6 +385,8 @@ void Shard::End(const absl::Status& status) {
     contents_.collectives.Cancel(status, &due.replies);
     for (auto& [key, slice] : contents_.slices) slice->CancelParked(status, &due.replies);
     if (copy_ != nullptr) copy_->Cancel(status, &due.replies);
+    TakeMadeLocked(due);
+    for (auto& [done, reply] : due.replies) reply.epoch = epoch_;
   }
   Run(std::move(due));
 }

@@ -1,6 +1,8 @@
 #ifndef SERVER_SHARD_SHARD_H_
 #define SERVER_SHARD_SHARD_H_
 
+#include <atomic>
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <memory>
@@ -43,12 +45,13 @@ class Shard {
   // Simulates the interruption of a thread before the lock: calls `go_on` at once or later.
   using Interruption = std::function<void(Incarnation process, absl::AnyInvocable<void()> go_on)>;
 
-  // All replies carry `epoch`. `interruption` is for simulations; null: there is none. `clock`
-  // measures, and outlives the shard; null: nothing is measured. `has_programs`: as in
-  // ShardHost::Options.
+  // The server is the shard's primary from `epoch` on. `interruption` is for simulations; null:
+  // there is none. `clock` measures, and outlives the shard; null: nothing is measured.
+  // `has_programs`: as in ShardHost::Options.
   explicit Shard(Epoch epoch, Interruption interruption = nullptr, const Clock* clock = nullptr,
                  bool has_programs = false)
-      : epoch_(epoch),
+      : primary_since_(epoch),
+        epoch_(epoch),
         interruption_(std::move(interruption)),
         clock_(clock),
         has_programs_(has_programs),
@@ -69,16 +72,21 @@ class Shard {
   void RestoreWorkers(absl::Span<const Worker> workers);
 
   // Applies and answers, as Slice::Exchange, or Collectives::Exchange. More errors:
-  // FAILED_PRECONDITION: the worker is not live, or the request is of another incarnation.
-  // UNIMPLEMENTED: a collective operation in a step that is not one of BSP. UNAVAILABLE: the worker
-  // is entering. NOT_FOUND: the shard has no such slice. Replies run on this thread once the lock
-  // is free.
+  // FAILED_PRECONDITION: the worker is not live, the request is of another incarnation, or of an
+  // epoch in which another server was the primary. UNIMPLEMENTED: a collective operation in a step
+  // that is not one of BSP. UNAVAILABLE: the worker is entering, or the epoch is not known yet.
+  // NOT_FOUND: the shard has no such slice. Replies carry the epoch, and run on this thread once
+  // the lock is free.
   void Exchange(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback done);
+
+  // There is a newer routing table, in which this server is still the shard's primary.
+  void SetEpoch(Epoch epoch);
 
   // From now on the shard has a copy there, which is made at once, beside what goes on. One that it
   // had is given up. `pool` outlives the shard, and the target's link has answered everything when
-  // the shard ends.
-  void BeginCopy(ShardId id, const CopyTarget& target, BufferPool* pool);
+  // the shard ends. `on_made` runs once, on any thread, when the copy is whole or given up.
+  void BeginCopy(ShardId id, const CopyTarget& target, BufferPool* pool,
+                 absl::AnyInvocable<void()> on_made);
   // How far it is. None: there is no copy.
   std::optional<CopyProgress> copy_progress() const;
   // Calls `use` when the lock is held, for simulations that compare copies: with the sequence of
@@ -100,7 +108,8 @@ class Shard {
   using CutCallback = absl::AnyInvocable<void(ShardSnapshot)>;
   void CutAt(Step step, CutCallback on_cut);
   // Reads rows of a slice here, as Slice::ReadRow; a key without a row gets none. `done` runs as a
-  // reply does: not before the shard's copy has what was read. An error: the shard has ended.
+  // reply does: not before the shard's copy has what was read. UNAVAILABLE: the shard has ended, or
+  // rows of too many bytes wait for the copy.
   using ReadCallback = absl::AnyInvocable<void(absl::StatusOr<std::vector<std::vector<float>>>)>;
   void ReadRows(SliceKey slice, absl::Span<const uint64_t> keys, size_t dim, ReadCallback done);
   // As Slice::SetSchedule, with a schedule for each table.
@@ -122,7 +131,8 @@ class Shard {
     ReleasedReplies replies;
     CutCallback on_cut;  // null: no cut is done
     ShardSnapshot cut;
-    uint64_t sends_to = 0;  // changes to the copy of this number; 0: does not
+    uint64_t sends_to = 0;               // changes to the copy of this number; 0: does not
+    absl::AnyInvocable<void()> on_made;  // null: no copy was made
   };
 
   // Leads to the shard until its end, which waits for who uses it.
@@ -136,6 +146,7 @@ class Shard {
   void DispatchLocked(ExchangeRequest&& request, Slice& slice,
                       ParameterEndpoint::ReplyCallback done, ReleasedReplies* released)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status CheckEpochLocked(Epoch epoch) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status CheckSenderLocked(const Sender& sender) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Tells the slice how workers_ differs from `previous`.
   void ChangeWorkersLocked(const Workers& previous, Slice& slice, ReleasedReplies* released) const
@@ -156,24 +167,29 @@ class Shard {
   void Run(Due due);
   // Sends changes to the copy until there are none.
   void SendChanges(uint64_t copy);
+  // Is called before the lock is given back, when copy_ may be made, or given up.
+  void TakeMadeLocked(Due& due) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void OnAnswer(uint64_t copy, uint64_t attempt, const ExchangeReply& reply);
   void NoteProgressLocked(WorkerId worker, Step next, ReleasedReplies* released)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Notes an exchange that is no step, for the copy.
   void NoteExchangeLocked(const ExchangeRequest& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
-  const Epoch epoch_;
+  const Epoch primary_since_;
+  Epoch epoch_ ABSL_GUARDED_BY(mu_);
   const Interruption interruption_;
   const Clock* const clock_;
   const bool has_programs_;
   const std::shared_ptr<Access> access_;  // also of cuts whose rows are not copied yet
   mutable TurnMutex mu_;
   ShardContents contents_ ABSL_GUARDED_BY(mu_);
-  absl::Status end_ ABSL_GUARDED_BY(mu_);                  // of End
-  std::unique_ptr<CopySender> copy_ ABSL_GUARDED_BY(mu_);  // null: there is no copy
-  ShardCounts counts_ ABSL_GUARDED_BY(mu_);                // without those of the slices
-  CutCallback on_cut_ ABSL_GUARDED_BY(mu_);                // null: no cut is pending
-  Slices::iterator first_uncut_ ABSL_GUARDED_BY(mu_);      // for on_cut_: those before it are cut
+  absl::Status end_ ABSL_GUARDED_BY(mu_);                    // of End
+  std::unique_ptr<CopySender> copy_ ABSL_GUARDED_BY(mu_);    // null: there is no copy
+  absl::AnyInvocable<void()> on_made_ ABSL_GUARDED_BY(mu_);  // of copy_, until it is made
+  ShardCounts counts_ ABSL_GUARDED_BY(mu_);                  // without those of the slices
+  CutCallback on_cut_ ABSL_GUARDED_BY(mu_);                  // null: no cut is pending
+  Slices::iterator first_uncut_ ABSL_GUARDED_BY(mu_);        // for on_cut_: those before it are cut
+  std::atomic<size_t> held_bytes_ = 0;                       // of rows whose ReadRows is not done
 };
 
 }  // namespace capstan

@@ -112,7 +112,7 @@ absl::Status ShardBackup::FollowLocked(const v1::ReplicaChange& change, const Pa
   }
   const SliceKey key{TableId(change.table()), SliceIndex(change.slice())};
   const bool is_collective = change.exchange().request().has_collective();
-  if (pending_.has_value() && pending_->snapshot.key == key && !is_collective) {
+  if (pending_.has_value() && pending_->key == key && !is_collective) {
     pending_->changes.emplace_back(change, OwnCopy(payload));
     return absl::OkStatus();
   }
@@ -149,41 +149,32 @@ absl::Status ShardBackup::TakeSliceLocked(const v1::ReplicaChange& change, const
   const v1::CopiedSlice& copied = change.copied_slice();
   PayloadReader reader(payload);
   ASSIGN_OR_RETURN(SliceSnapshot snapshot, DecodeCopy(change, reader));
-  if (!copied.has_rows()) return AddSliceLocked(snapshot, copied, reader);
-  Pending& pending = pending_.emplace();
-  pending.rows = std::make_shared<SparseRowsSnapshot>(*snapshot.rows);
-  pending.snapshot = std::move(snapshot);
-  pending.rest = copied;
-  ASSIGN_OR_RETURN(const Payload bytes, reader.Take(reader.left()));
-  pending.bytes = OwnCopy(bytes);
+  ASSIGN_OR_RETURN(std::unique_ptr<Slice> slice, make_slice_(snapshot));
+  RETURN_IF_ERROR(slice->RestoreCopy(copied, reader));
+  if (copied.has_rows()) {
+    pending_.emplace(Pending{snapshot.key, *snapshot.rows, std::move(slice), {}});
+  } else {
+    contents_.slices[snapshot.key] = std::move(slice);
+  }
   return absl::OkStatus();
 }
 
 absl::Status ShardBackup::TakeRowsLocked(const v1::CopiedRows& copied, const Payload& payload) {
   if (!pending_.has_value()) return absl::InvalidArgumentError("rows of a slice that is not here");
-  RETURN_IF_ERROR(DecodeRows(copied, payload, pending_->rows.get()));
-  if (!copied.is_last()) return absl::OkStatus();
-  if (!HasRowsOfOneLength(*pending_->rows)) {
+  SparseRowsSnapshot rows = pending_->head;
+  RETURN_IF_ERROR(DecodeRows(copied, payload, &rows));
+  if (!HasRowsOfOneLength(rows)) {
     return absl::InvalidArgumentError("rows of a copy do not fit together");
   }
+  SortByKey(rows);
+  RETURN_IF_ERROR(pending_->slice->AddCopiedRows(rows, copied.is_last()));
+  if (!copied.is_last()) return absl::OkStatus();
   Pending pending = *std::move(pending_);
   pending_.reset();
-  SortByKey(*pending.rows);
-  pending.snapshot.rows = std::move(pending.rows);
-  PayloadReader reader(pending.bytes);
-  RETURN_IF_ERROR(AddSliceLocked(pending.snapshot, pending.rest, reader));
-  for (const auto& [change, payload] : pending.changes) {
-    RETURN_IF_ERROR(FollowSliceLocked(pending.snapshot.key, change, payload));
+  contents_.slices[pending.key] = std::move(pending.slice);
+  for (const auto& [change, bytes] : pending.changes) {
+    RETURN_IF_ERROR(FollowSliceLocked(pending.key, change, bytes));
   }
-  return absl::OkStatus();
-}
-
-absl::Status ShardBackup::AddSliceLocked(SliceSnapshot& snapshot, const v1::CopiedSlice& rest,
-                                         PayloadReader& bytes) {
-  const SliceKey key = snapshot.key;
-  ASSIGN_OR_RETURN(std::unique_ptr<Slice> slice, make_slice_(snapshot));
-  RETURN_IF_ERROR(slice->RestoreCopy(rest, bytes));
-  contents_.slices[key] = std::move(slice);
   return absl::OkStatus();
 }
 
@@ -243,6 +234,7 @@ SliceMemory ShardBackup::memory() const {
   MutexLock lock(&mu_);
   SliceMemory memory;
   for (const auto& [key, slice] : contents_.slices) memory += slice->memory();
+  if (pending_.has_value()) memory += pending_->slice->memory();
   return memory;
 }
 

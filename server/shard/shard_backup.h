@@ -46,16 +46,19 @@ class ShardBackup {
   void LookAt(
       absl::FunctionRef<void(uint64_t sequence, bool is_whole, const ShardContents& contents)> use)
       const;
+  uint64_t number() const {
+    MutexLock lock(&mu_);
+    return number_;
+  }
   // Bytes and rows of its slices.
   SliceMemory memory() const;
 
  private:
   // A slice of a sparse table, until its last rows have come.
   struct Pending {
-    SliceSnapshot snapshot;
-    v1::CopiedSlice rest;
-    Payload bytes;  // of `rest`
-    std::shared_ptr<SparseRowsSnapshot> rows;
+    SliceKey key;
+    SparseRowsSnapshot head;  // without rows
+    std::unique_ptr<Slice> slice;
     // What has changed since the rows were cut, with payloads in memory of their own.
     std::vector<std::pair<v1::ReplicaChange, Payload>> changes;
   };
@@ -73,8 +76,6 @@ class ShardBackup {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status TakeRowsLocked(const v1::CopiedRows& copied, const Payload& payload)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  absl::Status AddSliceLocked(SliceSnapshot& snapshot, const v1::CopiedSlice& rest,
-                              PayloadReader& bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void SetMembersLocked(const v1::ShardMembers& members) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status ExchangeLocked(const v1::WorkersExchange& exchange, const Payload& payload)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

@@ -27,18 +27,26 @@ bool ChangesState(const ExchangeRequest& request) {
 
 }  // namespace
 
-void Shard::BeginCopy(ShardId id, const CopyTarget& target, BufferPool* pool) {
+void Shard::BeginCopy(ShardId id, const CopyTarget& target, BufferPool* pool,
+                      absl::AnyInvocable<void()> on_made) {
   Due due;
   {
     TurnLock lock(&mu_);
     if (copy_ != nullptr) copy_->GiveUp("another copy is made", &due.replies);
-    copy_ = std::make_unique<CopySender>(target, id, pool);
+    TakeMadeLocked(due);
+    on_made_ = std::move(on_made);
+    copy_ = std::make_unique<CopySender>(target, id, pool, copy_.get());
     std::vector<Worker> workers;
     for (const auto& [worker, member] : contents_.workers) workers.push_back(member);
     copy_->Begin(workers, contents_.collectives, &contents_.slices);
     due.sends_to = copy_->BeginSending();
   }
   Run(std::move(due));
+}
+
+void Shard::TakeMadeLocked(Due& due) {
+  if (copy_ == nullptr || copy_->is_being_made()) return;
+  due.on_made = std::exchange(on_made_, nullptr);
 }
 
 std::optional<CopyProgress> Shard::copy_progress() const {
@@ -78,6 +86,7 @@ void Shard::OnAnswer(uint64_t copy, uint64_t attempt, const ExchangeReply& reply
     TurnLock lock(&mu_);
     if (copy_->target().number != copy) return;
     if (copy_->TakeAnswer(attempt, reply, &due.replies)) retries = copy_->target().link;
+    TakeMadeLocked(due);
     due.sends_to = copy_->BeginSending();
   }
   if (retries != nullptr) {

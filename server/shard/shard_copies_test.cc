@@ -42,16 +42,16 @@ class LossyLink : public ReplicaLink {
       : backup_(*backup), random_(*random), loss_percent_(loss_percent) {}
 
   void Send(ReplicaRecord record, ParameterEndpoint::ReplyCallback done) override {
-    uint64_t& sent = sent_[record.shard];
-    sent = std::max(sent, record.sequence);
+    auto& sent = sent_[record.shard];
+    sent = std::max(sent, {record.copy, record.sequence});
     on_way_.push_back({std::move(record), std::move(done)});
   }
   void RunAfter(absl::Duration /*delay*/, absl::AnyInvocable<void()> call) override {
     retries_.push_back(std::move(call));
   }
   bool is_empty() const { return on_way_.empty() && retries_.empty(); }
-  // The latest change that was sent.
-  uint64_t sent(ShardId shard) { return sent_[shard]; }
+  // The latest change that was sent to the newest copy.
+  uint64_t sent(ShardId shard) { return sent_[shard].second; }
   // Delivers the next one.
   void Step() {
     if (!on_way_.empty()) {
@@ -100,7 +100,7 @@ class LossyLink : public ReplicaLink {
   ShardHost& backup_;
   Random& random_;
   const int loss_percent_;
-  std::map<ShardId, uint64_t> sent_;
+  std::map<ShardId, std::pair<uint64_t, uint64_t>> sent_;  // copy and sequence
   std::deque<Way> on_way_;
   std::deque<absl::AnyInvocable<void()>> retries_;
   std::vector<ReplicaRecord> late_;
@@ -179,7 +179,7 @@ class CopiedHostRun {
   void Run(int actions) {
     const int begins_at = static_cast<int>(Below(static_cast<uint32_t>(actions) / 2));
     for (int i = 0; i < actions && !testing::Test::HasFailure(); ++i) {
-      if (i == begins_at) BeginCopies();
+      if (i == begins_at || (i > begins_at && Below(200) == 0)) BeginCopies();
       Act();
       while (Below(3) == 0) link_.Step();
     }
@@ -196,10 +196,14 @@ class CopiedHostRun {
 
   uint32_t Below(uint32_t limit) { return random_() % limit; }
 
+  // The first copies, or further ones in their place.
   void BeginCopies() {
+    ++number_;
     for (uint32_t shard = 0; shard < kShards; ++shard) {
-      backup_->ExpectCopy(ShardId(shard), 1);
-      primary_->BeginCopy(ShardId(shard), {1, kBackup, &link_});
+      const bool backup_is_first = Below(2) == 0;
+      if (backup_is_first) backup_->ExpectCopy(ShardId(shard), number_);
+      primary_->BeginCopy(ShardId(shard), {number_, kBackup, &link_});
+      if (!backup_is_first) backup_->ExpectCopy(ShardId(shard), number_);
     }
   }
 
@@ -343,12 +347,13 @@ class CopiedHostRun {
     const std::optional<CopyProgress> copy = primary_->shard(shard)->copy_progress();
     const bool is_whole = copy.has_value() && copy->is_whole;
     const uint64_t sent = link_.sent(shard);
+    const uint64_t number = is_whole ? number_ : 0;
     primary_->Exchange(
         std::move(request), [] {},
-        [this, place, step, pushes, sender, shard, is_whole, sent](const ExchangeReply& reply) {
+        [this, place, step, pushes, sender, shard, number, sent](const ExchangeReply& reply) {
           if (!reply.status.ok()) return;
           ++answered_;
-          if (is_whole) CheckCopyHas(shard, place.second, sent, reply);
+          if (number > 0 && number == number_) CheckCopyHas(shard, place.second, sent, reply);
           if (sender != workers_[static_cast<size_t>(place.first)].incarnation) return;
           if (reply.copy != 0) copies_[place] = reply.copy;
           if (pushes) next_[place] = std::max(next_[place], step + 1);
@@ -449,6 +454,7 @@ class CopiedHostRun {
   std::map<Place, int64_t> next_;
   std::map<Place, uint64_t> copies_;
   std::map<int, std::pair<int64_t, uint64_t>> operation_;
+  uint64_t number_ = 0;  // of the copies
   int compared_ = 0;
   int answered_ = 0;
   int checked_ = 0;
@@ -487,6 +493,68 @@ TEST_P(ShardCopiesTest, AreEqualToTheirShards) {
   RecordProperty("checked", checked);
 }
 INSTANTIATE_TEST_SUITE_P(Seeds, ShardCopiesTest, testing::Range(0, 5));
+
+// Delivers nothing.
+class SilentLink : public ReplicaLink {
+ public:
+  void Send(ReplicaRecord record, ParameterEndpoint::ReplyCallback done) override {
+    open_.emplace_back(std::move(record), std::move(done));
+  }
+  void RunAfter(absl::Duration /*delay*/, absl::AnyInvocable<void()> /*call*/) override {}
+
+  // The copy answers all that was sent.
+  void Answer(ShardHost* backup) {
+    while (!open_.empty()) {
+      auto [record, done] = std::move(open_.front());
+      open_.pop_front();
+      ExchangeRequest request;
+      request.sender.job = 99;
+      request.purpose = record;
+      done(backup->TakeRecord(request));
+    }
+  }
+
+ private:
+  std::deque<std::pair<ReplicaRecord, ParameterEndpoint::ReplyCallback>> open_;
+};
+
+TEST(ShardCopiesReadersTest, RowsThatWaitForACopyAreBounded) {
+  const auto primary = ShardHost::Create(OptionsOf({}, true)).value();
+  const auto backup = ShardHost::Create(OptionsOf({}, false)).value();
+  primary->SetLiveWorkers(Workers({0}));
+  SilentLink link;
+  for (uint32_t shard = 0; shard < kShards; ++shard) {
+    backup->ExpectCopy(ShardId(shard), 1);
+    primary->BeginCopy(ShardId(shard), {1, kBackup, &link});
+  }
+  link.Answer(backup.get());
+  std::vector<uint64_t> keys;  // of shard 0
+  for (uint64_t key = 0; keys.size() < 512; ++key) {
+    if (ShardOfKey(key, kShards) == ShardId(0)) keys.push_back(key);
+  }
+  int answered = 0;
+  absl::Status status;
+  const auto read = [&] {
+    primary->ReadRows("rows", keys,
+                      [&](const absl::StatusOr<std::vector<std::vector<float>>>& rows) {
+                        ++answered;
+                        status = rows.status();
+                      });
+  };
+  const int fit = (8 << 20) / (512 * kDim * 4);
+  for (int i = 0; i < fit; ++i) read();
+  EXPECT_EQ(answered, 0);
+  read();
+  EXPECT_EQ(answered, 1);
+  EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  link.Answer(backup.get());
+  EXPECT_EQ(answered, 1 + fit);
+  EXPECT_TRUE(status.ok()) << status;
+  read();
+  link.Answer(backup.get());
+  EXPECT_EQ(answered, 2 + fit);
+  EXPECT_TRUE(status.ok()) << status;
+}
 
 // Delivers on a thread of its own.
 class ThreadLink : public ReplicaLink {

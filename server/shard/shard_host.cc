@@ -34,6 +34,7 @@ std::vector<uint64_t> ElementCounts(absl::Span<const ShardHost::Table> tables) {
 
 ShardHost::ShardHost(Options options)
     : options_(std::move(options)),
+      epoch_(options_.epoch),
       reply_state_(options_.reply_state_bytes),
       pulled_keys_(options_.pulled_key_bytes),
       shard_map_(ElementCounts(options_.tables), options_.slice_bytes, options_.shard_count) {
@@ -227,6 +228,11 @@ void ShardHost::SetLiveWorkers(absl::Span<const Worker> workers) {
   for (const auto& shard : shards_) shard->SetLiveWorkers(workers);
 }
 
+void ShardHost::SetEpoch(Epoch epoch) {
+  epoch_ = epoch;
+  for (const auto& shard : shards_) shard->SetEpoch(epoch);
+}
+
 Step ShardHost::NextStep(WorkerId worker) {
   MutexLock membership_lock(&membership_mu_);
   Step next;
@@ -295,15 +301,15 @@ void ShardHost::Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
                          ReplyCallback done) {
   delivered();
   if (absl::Status status = Check(request); !status.ok()) {
-    return done(ErrorReply(std::move(status), options_.epoch));
+    return done(ErrorReply(std::move(status), epoch_));
   }
   Shard* const shard = shard_of_id_[shard_map_.ShardOf(request.slice).value()];
   if (shard == nullptr) {
     return done(ErrorReply(
         absl::FailedPreconditionError(absl::StrCat(
             SliceName(request.slice), " does not live on this server; it was sent with epoch ",
-            request.epoch.value(), ", the current one is ", options_.epoch.value())),
-        options_.epoch));
+            request.epoch.value(), ", the current one is ", epoch_.load().value())),
+        epoch_));
   }
   shard->Exchange(std::move(request), std::move(done));
 }
@@ -313,14 +319,6 @@ absl::Status ShardHost::Check(const ExchangeRequest& request) const {
     return absl::FailedPreconditionError(
         absl::StrCat("the request is of another job: expected fingerprint ", options_.job, ", got ",
                      request.sender.job));
-  }
-  if (request.epoch > options_.epoch) {
-    return absl::UnavailableError(
-        absl::StrCat("this server has not heard of epoch ", request.epoch.value(), " yet"));
-  }
-  if (request.epoch < options_.epoch) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "stale epoch ", request.epoch.value(), ": the current one is ", options_.epoch.value()));
   }
   RETURN_IF_ERROR(CheckSlice(request.slice));
   const Table& table = options_.tables[request.slice.table.value()];

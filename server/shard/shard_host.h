@@ -1,6 +1,7 @@
 #ifndef SERVER_SHARD_SHARD_HOST_H_
 #define SERVER_SHARD_SHARD_HOST_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -83,7 +84,7 @@ class ShardHost : public ParameterEndpoint {
     std::vector<ShardId> shards;           // the ones on this server
     std::vector<ShardId> backups;          // those of which it has the copy
     Incarnation incarnation;               // of this server, for copies
-    Epoch epoch;                           // of the routing table with `shards`
+    Epoch epoch;                           // of the first routing table with `shards`
     const Clock* clock = nullptr;  // measures exchanges, and outlives the host; null: nothing does
     Shard::Interruption interruption;  // optional, for simulations
   };
@@ -114,6 +115,9 @@ class ShardHost : public ParameterEndpoint {
   // answered.
   void SetLiveWorkers(absl::Span<const Worker> workers);
 
+  // There is a newer routing table. Exchanges with it are admitted, and with those before.
+  void SetEpoch(Epoch epoch);
+
   // The first step without an update of this live worker in any slice. For a new worker, the result
   // stays true until its first push: no slice moves past the worker's place in it.
   Step NextStep(WorkerId worker);
@@ -134,7 +138,8 @@ class ShardHost : public ParameterEndpoint {
   // Takes the snapshot of each shard as Shard::CutAt, and ends the holding back. `step` is
   // HoldBack's or a later one. Calls `on_cut` for each shard, on any threads.
   void CutAt(Step step, const std::function<void(ShardSnapshot)>& on_cut);
-  // A shard here has its copy there, which is made from now on.
+  // A shard here has its copy there, which is made from now on; but not many are made at a time, as
+  // changes of shards whose copies are whole wait behind their bytes.
   void BeginCopy(ShardId shard, const CopyTarget& target);
   // The copy of another server's shard, of this number, is made here.
   void ExpectCopy(ShardId shard, uint64_t number);
@@ -196,6 +201,9 @@ class ShardHost : public ParameterEndpoint {
   uint32_t OwnArrays(TableId table) const;
   absl::Status AddShard(ShardId id, const Source& source);
   void AddBackup(ShardId id);
+  // Begins with the next copies, if there are any and not too many are being made.
+  void MakeCopies();
+  void MakeCopy(ShardId shard, const CopyTarget& target);
   // The options that dense and sparse slices share.
   Slice::Options SliceOptions(SliceKey key);
   // The slice's memory is not set yet.
@@ -213,6 +221,7 @@ class ShardHost : public ParameterEndpoint {
   absl::StatusOr<std::unique_ptr<Slice>> MakeSliceOf(SliceSnapshot& slice);
 
   const Options options_;  // with the initial schedules
+  std::atomic<Epoch> epoch_;
   ReplyStateBudget reply_state_;
   ReplyStateBudget pulled_keys_;
   std::vector<Slicing> slicings_;  // of each table; empty of a sparse one
@@ -226,6 +235,10 @@ class ShardHost : public ParameterEndpoint {
   BufferPool record_memory_;  // of changes for copies
 
   Mutex membership_mu_;  // serialises changes of the membership
+
+  mutable Mutex copies_mu_;
+  std::map<ShardId, CopyTarget> waiting_copies_ ABSL_GUARDED_BY(copies_mu_);  // still to be made
+  int copies_being_made_ ABSL_GUARDED_BY(copies_mu_) = 0;
 };
 
 }  // namespace capstan

@@ -8,6 +8,11 @@
 #include "server/shard/shard_host.h"
 
 namespace capstan {
+namespace {
+
+constexpr int kMadeAtOnce = 2;
+
+}  // namespace
 
 void ShardHost::AddBackup(ShardId id) {
   backups_[id] = std::make_unique<ShardBackup>(
@@ -25,7 +30,43 @@ void ShardHost::AddBackup(ShardId id) {
 }
 
 void ShardHost::BeginCopy(ShardId shard, const CopyTarget& target) {
-  shard_of_id_[shard.value()]->BeginCopy(shard, target, &record_memory_);
+  const std::optional<CopyProgress> earlier = shard_of_id_[shard.value()]->copy_progress();
+  const bool is_being_made = earlier.has_value() && !earlier->is_whole && earlier->fault.empty();
+  {
+    MutexLock lock(&copies_mu_);
+    if (is_being_made) {
+      ++copies_being_made_;
+    } else {
+      waiting_copies_[shard] = target;
+    }
+  }
+  // That one may never end: its server expects another.
+  if (is_being_made) return MakeCopy(shard, target);
+  MakeCopies();
+}
+
+void ShardHost::MakeCopy(ShardId shard, const CopyTarget& target) {
+  shard_of_id_[shard.value()]->BeginCopy(shard, target, &record_memory_, [this] {
+    {
+      MutexLock lock(&copies_mu_);
+      --copies_being_made_;
+    }
+    MakeCopies();
+  });
+}
+
+void ShardHost::MakeCopies() {
+  while (true) {
+    std::pair<ShardId, CopyTarget> next;
+    {
+      MutexLock lock(&copies_mu_);
+      if (waiting_copies_.empty() || copies_being_made_ >= kMadeAtOnce) return;
+      next = *waiting_copies_.begin();
+      waiting_copies_.erase(waiting_copies_.begin());
+      ++copies_being_made_;
+    }
+    MakeCopy(next.first, next.second);
+  }
 }
 
 void ShardHost::ExpectCopy(ShardId shard, uint64_t number) {
@@ -39,13 +80,17 @@ const ShardBackup* ShardHost::backup(ShardId id) const {
 }
 
 void ShardHost::End(const absl::Status& status) {
+  {
+    MutexLock lock(&copies_mu_);
+    waiting_copies_.clear();
+  }
   for (const auto& shard : shards_) shard->End(status);
 }
 
 ExchangeReply ShardHost::TakeRecord(const ExchangeRequest& request) {
   const auto& record = std::get<ReplicaRecord>(request.purpose);
   const auto refuse = [this](const std::string& message) {
-    return ErrorReply(absl::FailedPreconditionError(message), options_.epoch);
+    return ErrorReply(absl::FailedPreconditionError(message), epoch_);
   };
   if (request.sender.job != options_.job) {
     return refuse(absl::StrCat("the change is of another job: expected fingerprint ", options_.job,
@@ -64,10 +109,23 @@ ExchangeReply ShardHost::TakeRecord(const ExchangeRequest& request) {
 
 std::vector<std::pair<ShardId, CopyProgress>> ShardHost::copies() const {
   std::vector<std::pair<ShardId, CopyProgress>> copies;
+  std::map<ShardId, CopyTarget> waiting;
+  {
+    MutexLock lock(&copies_mu_);
+    waiting = waiting_copies_;
+  }
   for (size_t i = 0; i < shards_.size(); ++i) {
-    if (auto progress = shards_[i]->copy_progress()) {
-      copies.emplace_back(options_.shards[i], *std::move(progress));
+    std::optional<CopyProgress> progress = shards_[i]->copy_progress();
+    if (const auto found = waiting.find(options_.shards[i]); found != waiting.end()) {
+      const CopyProgress earlier = progress.value_or(CopyProgress());
+      const SliceMemory memory = shards_[i]->counts().memory;
+      progress.emplace();
+      progress->number = found->second.number;
+      progress->bytes_to_copy = memory.parameters + memory.optimizer;
+      progress->records = earlier.records;
+      progress->record_bytes = earlier.record_bytes;
     }
+    if (progress.has_value()) copies.emplace_back(options_.shards[i], *std::move(progress));
   }
   return copies;
 }

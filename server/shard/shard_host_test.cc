@@ -294,6 +294,31 @@ TEST(ShardHostTest, RefusesWhatDoesNotFit) {
   EXPECT_EQ(PushPull(*host, 0, 0, 1)->first_value(), -1.0f) << "nothing of this was applied";
 }
 
+TEST(ShardHostTest, EpochsFromThePrimarysFirstToTheNewestAreAdmitted) {
+  ShardHost::Options options = HostOptions(ConsistencyMode::kAsync);
+  options.epoch = Epoch(3);
+  const auto host = ShardHost::Create(std::move(options)).value();
+  host->SetLiveWorkers(Workers({0}));
+  const auto pull = [&host](uint64_t epoch) {
+    ExchangeRequest request = Request(0, std::nullopt, Step(0));
+    request.epoch = Epoch(epoch);
+    return Send(*host, std::move(request))->reply;
+  };
+  EXPECT_TRUE(pull(3).status.ok());
+  EXPECT_TRUE(absl::IsUnavailable(pull(5).status));
+  host->SetEpoch(Epoch(5));
+  for (const uint64_t epoch : {3, 4, 5}) {
+    const ExchangeReply reply = pull(epoch);
+    EXPECT_TRUE(reply.status.ok()) << reply.status;
+    EXPECT_EQ(reply.epoch, Epoch(5));
+  }
+  const ExchangeReply stale = pull(2);
+  EXPECT_TRUE(absl::IsFailedPrecondition(stale.status));
+  EXPECT_NE(stale.status.message().find("stale epoch 2: the current one is 5"), std::string::npos);
+  EXPECT_EQ(stale.epoch, Epoch(5));
+  EXPECT_TRUE(absl::IsUnavailable(pull(6).status));
+}
+
 TEST(ShardHostTest, EachTableHasItsOwnOptimizer) {
   ShardHost::Options options = HostOptions(ConsistencyMode::kAsync);
   options.tables.push_back({"v", 16, 0.0, {}});

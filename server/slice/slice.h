@@ -148,6 +148,11 @@ class Slice {
   Copy BeginCopy();
   // Goes on as a copy, after Restore of its snapshot. INVALID_ARGUMENT; RESOURCE_EXHAUSTED.
   absl::Status RestoreCopy(const v1::CopiedSlice& rest, PayloadReader& bytes);
+  // After it, of a sparse table: some of its rows, and with the last ones all else of it.
+  // INVALID_ARGUMENT.
+  virtual absl::Status AddCopiedRows(const SparseRowsSnapshot& /*rows*/, bool /*is_last*/) {
+    return absl::InvalidArgumentError("a dense table has no rows");
+  }
   // Does what the slice of which this is a copy has noted. INVALID_ARGUMENT: it does not fit.
   absl::Status Follow(const v1::ReplicaChange& change, const Payload& payload);
   // Notes Hash, so that the copy looks whether it has the same.

@@ -265,6 +265,7 @@ void SparseSlice::SaveForCopy(Copy& copy) const {
 }
 
 absl::Status SparseSlice::LoadForCopy(const v1::CopiedSlice& rest, PayloadReader& bytes) {
+  RETURN_IF_ERROR(Annotate(rows_->Reserve(rest.rows()), name()));
   if (!rest.has_before_step()) return absl::OkStatus();
   ASSIGN_OR_RETURN(const Payload saved, bytes.Take(rest.before_bytes()));
   const Payload piece = saved.InOnePiece();
@@ -367,6 +368,11 @@ absl::Status SparseSlice::Load(const SliceSnapshot& snapshot) {
   RETURN_IF_ERROR(Annotate(status, name()));
   version_ = snapshot.version;
   return absl::OkStatus();
+}
+
+absl::Status SparseSlice::AddCopiedRows(const SparseRowsSnapshot& rows, bool is_last) {
+  RETURN_IF_ERROR(CheckKeys(rows.keys));
+  return rows_->RestorePart(rows, is_last);
 }
 
 SliceMemory SparseSlice::memory() const {

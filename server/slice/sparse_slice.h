@@ -94,6 +94,7 @@ class SparseSlice : public Slice {
   void SaveCut(SliceSnapshot& snapshot) override { snapshot.rows_cut = rows_->Cut(); }
   void SaveForCopyLater(SliceSnapshot& snapshot) override;
   absl::Status Load(const SliceSnapshot& snapshot) override;
+  absl::Status AddCopiedRows(const SparseRowsSnapshot& rows, bool is_last) override;
 
   size_t dim() const { return optimizer_.dim(); }
   // Completes the reply to a pull, whose version is that of the rows. `read` gives the rows.

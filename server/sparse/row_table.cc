@@ -123,6 +123,14 @@ void RowTable::Insert(absl::Span<const uint64_t> keys, FillRow fill) {
   }
 }
 
+void RowTable::Reserve(size_t rows) {
+  CHECK_EQ(size(), 0u);
+  const double homes = static_cast<double>(rows) / (kFullLoad * kSlots);
+  if (homes <= static_cast<double>(home_count_)) return;
+  home_count_ = old_home_count_ = static_cast<size_t>(homes) + 1;
+  SetBucketCount(home_count_ + 1);
+}
+
 float* RowTable::InsertKey(uint64_t key) {
   if (key == 0) {
     has_key_zero_ = true;

@@ -32,6 +32,9 @@ class RowTable {
   // Fills a new row, whose contents are arbitrary. Calls nothing of this table.
   using FillRow = absl::FunctionRef<void(uint64_t key, float* row)>;
 
+  // There will be so many rows. Only while there is none. Without it, rows in the order of their
+  // hashes are slow to insert: they all crowd the end of what there is.
+  void Reserve(size_t rows);
   // Inserts the keys that have no row, in their order. A key may be there twice.
   void Insert(absl::Span<const uint64_t> keys, FillRow fill);
 

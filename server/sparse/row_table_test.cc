@@ -14,6 +14,7 @@
 #include "absl/types/span.h"
 #include "common/base/random.h"
 #include "common/routing/key_shard.h"
+#include "server/sparse/row_hash.h"
 
 namespace capstan {
 namespace {
@@ -114,6 +115,31 @@ TEST(RowTableTest, DoesWhatAMapDoes) {
       }
     }
   }
+}
+
+TEST(RowTableTest, WithAReservationHasRoomInTheOrderOfHashes) {
+  constexpr size_t kRows = 20'000;
+  std::vector<uint64_t> keys;
+  for (uint64_t key = 0; key < kRows; ++key) keys.push_back(key);
+  std::sort(keys.begin(), keys.end(),
+            [](uint64_t a, uint64_t b) { return RowHashOf(a) < RowHashOf(b); });
+  RowTable table(/*floats_per_row=*/2);
+  table.Reserve(kRows);
+  const size_t bytes = table.bytes();
+  for (size_t i = 0; i < kRows; i += 100) {
+    table.Insert(absl::MakeConstSpan(keys).subspan(i, 100),
+                 [](uint64_t key, float* row) { row[0] = static_cast<float>(key); });
+  }
+  EXPECT_EQ(table.bytes(), bytes) << "it has not grown";
+  std::vector<float*> rows(kRows);
+  table.Find(keys, absl::MakeSpan(rows));
+  for (size_t i = 0; i < kRows; ++i) {
+    ASSERT_NE(rows[i], nullptr);
+    EXPECT_EQ(rows[i][0], static_cast<float>(keys[i]));
+  }
+  const uint64_t more = kRows;
+  table.Insert({&more, 1}, [](uint64_t, float* row) { row[0] = 7; });
+  EXPECT_EQ(table.size(), kRows + 1);
 }
 
 TEST(RowTableTest, IsEmptyAtFirst) {

@@ -31,6 +31,8 @@ class RowsCut {
   void Keep(absl::Span<const uint64_t> keys, absl::Span<float* const> rows);
   // The table is not there any more, or its owner wants no copy.
   void End();
+  // Of the whole cut.
+  size_t row_count() const { return row_count_; }
   // Memory of rows that were copied before their turn.
   size_t bytes() const;
 

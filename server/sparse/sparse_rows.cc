@@ -17,6 +17,9 @@
 namespace capstan {
 namespace {
 
+// Of a table's rows in one shard, before the first is there.
+constexpr uint64_t kMostReservedBytes = uint64_t{1} << 40;
+
 // A part of a batch: its rows are looked up together.
 constexpr size_t kPart = RowOrder::kMostKeys;
 // More than a call inserts, so that idle rows do not pile up.
@@ -316,7 +319,7 @@ SparseRowsSnapshot SparseRows::Snapshot() const {
   return snapshot;
 }
 
-absl::Status SparseRows::Check(const SparseRowsSnapshot& snapshot) const {
+absl::Status SparseRows::Check(const SparseRowsSnapshot& snapshot, bool needs_sketch) const {
   const size_t count = snapshot.keys.size();
   RETURN_IF_ERROR(CheckSize("values in a row", dim(), snapshot.dim));
   RETURN_IF_ERROR(
@@ -325,7 +328,8 @@ absl::Status SparseRows::Check(const SparseRowsSnapshot& snapshot) const {
   RETURN_IF_ERROR(
       CheckSize("floats of state", count * optimizer_.state_floats(), snapshot.state.size()));
   RETURN_IF_ERROR(CheckSize("last touches", KeepsAges() ? count : 0, snapshot.last_touch.size()));
-  RETURN_IF_ERROR(CheckSize("counters of its sketch", sketch_ ? sketch_->counters().size() : 0,
+  const bool has_sketch = sketch_ && (needs_sketch || !snapshot.sketch.empty());
+  RETURN_IF_ERROR(CheckSize("counters of its sketch", has_sketch ? sketch_->counters().size() : 0,
                             snapshot.sketch.size()));
   for (size_t i = 1; i < count; ++i) {
     if (snapshot.keys[i - 1] < snapshot.keys[i]) continue;
@@ -343,9 +347,30 @@ absl::Status SparseRows::Check(const SparseRowsSnapshot& snapshot) const {
 
 absl::Status SparseRows::Restore(const SparseRowsSnapshot& snapshot) {
   CHECK_EQ(size(), 0u);
-  RETURN_IF_ERROR(Check(snapshot));
+  return RestorePart(snapshot, /*is_last=*/!snapshot.keys.empty());
+}
+
+absl::Status SparseRows::Reserve(uint64_t rows) {
+  const uint64_t most = kMostReservedBytes / (table_.floats_per_row() * sizeof(float));
+  if (rows > most) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("copied rows: expected at most ", most, ", got ", rows));
+  }
+  if (size() == 0) table_.Reserve(rows);
+  return absl::OkStatus();
+}
+
+absl::Status SparseRows::RestorePart(const SparseRowsSnapshot& snapshot, bool is_last) {
+  RETURN_IF_ERROR(Check(snapshot, /*needs_sketch=*/is_last));
+  std::vector<float*> rows(snapshot.keys.size());
+  table_.Find(snapshot.keys, absl::MakeSpan(rows));
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (rows[i] == nullptr) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "snapshot of sparse rows: expected each key once, got ", snapshot.keys[i], " again"));
+  }
   last_step_ = Begin(snapshot.last_step);
-  if (sketch_) sketch_->set_counters(snapshot.sketch);
+  if (!snapshot.sketch.empty()) sketch_->set_counters(snapshot.sketch);
   size_t i = 0;
   table_.Insert(snapshot.keys, [&](uint64_t key, float* row) {
     const size_t state = snapshot.state_floats;

@@ -100,6 +100,12 @@ class SparseRows {
   // Takes over a snapshot. This is new and has the same table, optimizer and limits.
   // INVALID_ARGUMENT: its parts do not fit together, or not to this; then nothing was changed.
   absl::Status Restore(const SparseRowsSnapshot& snapshot);
+  // After Restore of a snapshot without rows, which then may lack the sketch: there will be so
+  // many. INVALID_ARGUMENT: that is more than 1 TiB.
+  absl::Status Reserve(uint64_t rows);
+  // After that, or not: some of its rows. The last part has the sketch. INVALID_ARGUMENT, as
+  // Restore, or a row is there already.
+  absl::Status RestorePart(const SparseRowsSnapshot& part, bool is_last);
 
  private:
   // What the last Push has changed, as it was before. Other rows are as before.
@@ -141,7 +147,7 @@ class SparseRows {
   void InsertNew(absl::Span<const uint64_t> keys, uint32_t step);
   void Evict(size_t batch_size);
   bool EvictOldest(uint64_t limit);
-  absl::Status Check(const SparseRowsSnapshot& snapshot) const;
+  absl::Status Check(const SparseRowsSnapshot& snapshot, bool needs_sketch) const;
 
   const Options options_;
   const RowOptimizer& optimizer_;

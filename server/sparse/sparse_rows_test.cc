@@ -379,6 +379,43 @@ TEST(SparseRowsTest, ARestoredCopyIsTheSameAndGoesOnTheSame) {
   }
 }
 
+TEST(SparseRowsTest, ACopyIsRestoredInParts) {
+  Rows rows(AllLimits()), copy(AllLimits());
+  Calls calls(/*seed=*/9);
+  for (int i = 0; i < 100; ++i) {
+    const std::vector<uint64_t> keys = calls.Keys();
+    rows.rows->Push(keys, calls.Gradients(keys.size()), Step(calls.NextStep()));
+  }
+  const SparseRowsSnapshot whole = rows.rows->Snapshot();
+  ASSERT_GT(whole.keys.size(), 3u);
+  SparseRowsSnapshot head = rows.rows->Head();
+  const std::vector<uint8_t> sketch = std::exchange(head.sketch, {});
+  ASSERT_TRUE(copy.rows->Restore(head).ok());
+  ASSERT_TRUE(copy.rows->Reserve(whole.keys.size()).ok());
+  const auto part_of = [&](size_t i) {
+    SparseRowsSnapshot part = head;
+    part.keys = {whole.keys[i]};
+    part.values.assign(&whole.values[i * whole.dim], &whole.values[i * whole.dim] + whole.dim);
+    part.state.assign(&whole.state[i * whole.state_floats],
+                      &whole.state[i * whole.state_floats] + whole.state_floats);
+    part.last_touch = {whole.last_touch[i]};
+    return part;
+  };
+  for (size_t i = whole.keys.size(); i-- > 1;) {
+    const absl::Status added = copy.rows->RestorePart(part_of(i), /*is_last=*/false);
+    ASSERT_TRUE(added.ok()) << added;
+  }
+  EXPECT_TRUE(absl::IsInvalidArgument(copy.rows->RestorePart(part_of(2), /*is_last=*/false)))
+      << "it is there already";
+  SparseRowsSnapshot last = part_of(0);
+  EXPECT_TRUE(absl::IsInvalidArgument(copy.rows->RestorePart(last, /*is_last=*/true)))
+      << "it has no sketch";
+  last.sketch = sketch;
+  ASSERT_TRUE(copy.rows->RestorePart(last, /*is_last=*/true).ok());
+  ExpectSame(copy.rows->Snapshot(), whole);
+  EXPECT_TRUE(absl::IsInvalidArgument(copy.rows->Reserve(UINT64_MAX)));
+}
+
 TEST(SparseRowsTest, SnapshotsThatDoNotFitAreRefused) {
   const Options options = AllLimits();
   Rows source(options);

@@ -20,7 +20,8 @@ void CopyCheck::Compare() {
   for (const ShardHost* const host : hosts_()) {
     for (const ShardId id : host == nullptr ? std::vector<ShardId>() : host->shards()) {
       const ShardBackup* const copy = CopyOf(id);
-      if (copy == nullptr) continue;
+      const std::optional<CopyProgress> progress = host->shard(id)->copy_progress();
+      if (copy == nullptr || !progress.has_value() || progress->number != copy->number()) continue;
       host->shard(id)->LookAt([&](uint64_t latest, const ShardContents& contents) {
         copy->LookAt([&](uint64_t done, bool is_whole, const ShardContents& copied) {
           if (!is_whole || done != latest) return;
@@ -34,7 +35,8 @@ void CopyCheck::Compare() {
     }
     if (host == nullptr) continue;
     for (const auto& [id, progress] : host->copies()) {
-      if (progress.fault.empty()) continue;
+      if (progress.is_whole && progress.number > 1) made_again_.emplace(id, progress.number);
+      if (progress.fault.empty() || progress.fault == kWanted) continue;
       NoteFault(absl::StrCat("copies agree: shard ", id.value(), ": ", progress.fault));
     }
   }
@@ -66,15 +68,23 @@ class CopyCheck::Watched : public ParameterEndpoint {
     if (pair.shard != nullptr) copy = pair.shard->copy_progress();
     const bool is_whole = copy.has_value() && copy->is_whole && pair.copy != nullptr;
     const uint64_t sent = is_whole ? copy->sent : 0;
+    const uint64_t number = is_whole ? copy->number : 0;
     server_.Exchange(
         std::move(request), std::move(delivered),
-        [this, slice, pair, is_whole, sent, done = std::move(done)](ExchangeReply reply) mutable {
-          if (is_whole && reply.status.ok()) Check(slice, pair, sent, reply);
+        [this, slice, pair, number, sent, done = std::move(done)](ExchangeReply reply) mutable {
+          const bool has_copy = number > 0 && HasCopy(*pair.shard, number);
+          if (has_copy && reply.status.ok()) Check(slice, pair, sent, reply);
           done(std::move(reply));
         });
   }
 
  private:
+  // Whether the copy of this number was not given up.
+  static bool HasCopy(const Shard& shard, uint64_t number) {
+    const std::optional<CopyProgress> copy = shard.copy_progress();
+    return copy.has_value() && copy->number == number && copy->fault.empty();
+  }
+
   void Check(SliceKey slice, const Pair& pair, uint64_t sent, const ExchangeReply& reply) {
     ++check_.replies_;
     pair.copy->LookAt([&](uint64_t done, bool /*is_whole*/, const ShardContents& copied) {

@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/ids.h"
@@ -30,9 +32,14 @@ class CopyCheck {
   // check and `server` outlive the endpoint and its exchanges.
   std::unique_ptr<ParameterEndpoint> Watch(ParameterEndpoint* server, size_t index);
 
+  // Copies that are given up for this reason have a right to.
+  static constexpr char kWanted[] = "the simulation wants another copy";
+
   // What is wrong; empty: nothing.
   const std::string& fault() const { return fault_; }
   int64_t compared() const { return compared_; }
+  // Copies that became whole in place of a lost one.
+  int64_t made_again() const { return static_cast<int64_t>(made_again_.size()); }
   int64_t replies() const { return replies_; }
 
  private:
@@ -53,6 +60,7 @@ class CopyCheck {
   const Hosts hosts_;
   std::string fault_;
   int64_t compared_ = 0;
+  std::set<std::pair<ShardId, uint64_t>> made_again_;
   int64_t replies_ = 0;
 };
 

@@ -227,6 +227,7 @@ void RunLife(const Scenario& life, SimulatedDisk& disk, OwnStateCheck& own_state
   verdict.violation = history.violation.empty() ? BadEnd(life, result) : history.violation;
   if (verdict.violation.empty()) verdict.violation = result.wrong_copies;
   verdict.compared_copies += result.compared_copies;
+  verdict.copies_made_again += result.copies_made_again;
   verdict.checked_replies += result.checked_replies;
   if (verdict.violation.empty()) verdict.violation = result.wrong_values;
   if (verdict.violation.empty()) verdict.violation = result.wrong_operation;

@@ -24,6 +24,7 @@ struct ScenarioVerdict {
   int known_ends = 0;              // ends whose parameters ResidualCheck has compared
   int known_values = 0;            // ends of a Scenario with has_known_end that were compared
   int64_t compared_copies = 0;     // of shards, with their shards
+  int64_t copies_made_again = 0;   // after a loss
   int64_t checked_replies = 0;     // that had to wait for a copy
   bool has_lost_initial = false;   // the last life ended because worker 0 was lost early
   bool have_all_lived = true;      // no lost worker is missing in what the last life goes on from

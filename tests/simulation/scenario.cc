@@ -780,6 +780,7 @@ Scenario DrawScenario(uint64_t seed) {
 Scenario DrawCopiedScenario(uint64_t seed) {
   Scenario scenario = DrawScenario(seed);
   Random random(seed, /*stream=*/14);
+  Random lost(seed, /*stream=*/15);
   for (Scenario* life : LivesOf(scenario)) {
     v1::ClusterSpec& cluster = *life->job.mutable_cluster();
     cluster.set_replicas(2);
@@ -795,6 +796,11 @@ Scenario DrawCopiedScenario(uint64_t seed) {
       cut.at = Between(random, absl::ZeroDuration(), 1.5 * UsualTime(*life));
       cut.lasts = Between(random, absl::Milliseconds(1), absl::Milliseconds(400));
     }
+    const int64_t losses = lost.Bernoulli(0.5) ? 0 : Between(lost, 1, 4);
+    for (int64_t i = 0; i < losses; ++i) {
+      life->copy_losses.push_back(Between(lost, absl::ZeroDuration(), UsualTime(*life)));
+    }
+    std::sort(life->copy_losses.begin(), life->copy_losses.end());
   }
   return scenario;
 }
@@ -837,7 +843,8 @@ std::string Describe(const Scenario& scenario) {
       mode, ", ", scenario.job.cluster().num_workers(), " workers, ",
       scenario.job.cluster().num_servers(), " servers, ", scenario.steps, " steps, ",
       scenario.job.cluster().replicas() > 1
-          ? absl::StrCat("two copies, ", scenario.cuts.size(), " cuts, ")
+          ? absl::StrCat("two copies, ", scenario.copy_losses.size(), " lost, ",
+                         scenario.cuts.size(), " cuts, ")
           : "",
       scenario.faults.size(), " faults, ", scenario.settings.size(), " settings, ",
       1 + scenario.next_lives.size(), " lives",

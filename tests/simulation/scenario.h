@@ -89,6 +89,8 @@ struct Scenario {
   std::function<absl::Duration(uint32_t worker, Random& random)> compute_time;
   std::vector<Fault> faults;
   std::vector<LinkCut> cuts;
+  // Of shards that have copies: then a copy is given up, and is made again. After the start.
+  std::vector<absl::Duration> copy_losses;
   std::optional<LostRegistration> lost_registration;
   std::vector<ConsistencySetting> settings;
   absl::Duration limit = absl::Seconds(120);  // virtual time; a longer job has hung
@@ -118,7 +120,7 @@ struct Scenario {
 Scenario DrawScenario(uint64_t seed);
 
 // The same with two copies of each shard. Then links between processes are sometimes cut, in one
-// direction.
+// direction, and copies are lost and made again.
 Scenario DrawCopiedScenario(uint64_t seed);
 
 // Whether the worker has a gradient for the table in this step.

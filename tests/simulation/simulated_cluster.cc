@@ -52,6 +52,25 @@ std::vector<std::shared_ptr<const Codec>> PullCodecs(const Scenario& scenario) {
   return codecs;
 }
 
+// Records on their way to a copy, which now and then says that it is of no use any more.
+class LosingRecords : public ParameterEndpoint {
+ public:
+  LosingRecords(std::unique_ptr<ParameterEndpoint> copy, std::function<bool()> loses)
+      : copy_(std::move(copy)), loses_(std::move(loses)) {}
+
+  void Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
+                ReplyCallback done) override {
+    if (!loses_())
+      return copy_->Exchange(std::move(request), std::move(delivered), std::move(done));
+    delivered();
+    done(ErrorReply(absl::DataLossError(CopyCheck::kWanted)));
+  }
+
+ private:
+  const std::unique_ptr<ParameterEndpoint> copy_;
+  const std::function<bool()> loses_;
+};
+
 bool HasCopies(const Scenario& scenario) { return scenario.job.cluster().replicas() > 1; }
 
 bool HasCheckpoints(const Scenario& scenario) { return !scenario.job.checkpoint().dir().empty(); }
@@ -137,6 +156,7 @@ SimulationResult SimulatedCluster::Run() {
   BuryAll();
   result_.wrong_copies = copies_.fault();
   result_.compared_copies = copies_.compared();
+  result_.copies_made_again = copies_.made_again();
   result_.checked_replies = copies_.replies();
   result_.duration = end - start_;
   result_.messages = network_.messages();
@@ -236,7 +256,9 @@ void SimulatedCluster::StartServer(uint32_t index) {
     uint32_t port = 0;
     CHECK(absl::SimpleAtoi(address.substr(address.find(':') + 1), &port)) << address;
     Member& other = *servers_.at(port - 1);
-    return network_.Connect(&member->process, &other.process, &other.server->records());
+    return std::make_unique<LosingRecords>(
+        network_.Connect(&member->process, &other.process, &other.server->records()),
+        [this] { return LosesCopy(); });
   };
   member->server = std::make_unique<ParameterServer>(options);
   // The port is the index + 1.
@@ -401,6 +423,13 @@ ParameterEndpoint* SimulatedCluster::DoorOf(size_t server) {
   std::unique_ptr<ParameterEndpoint>& watched = watched_[server];
   if (watched == nullptr) watched = copies_.Watch(door, server);
   return watched.get();
+}
+
+bool SimulatedCluster::LosesCopy() {
+  const std::vector<absl::Duration>& losses = scenario_.copy_losses;
+  if (lost_copies_ == losses.size() || world_.Now() < start_ + losses[lost_copies_]) return false;
+  ++lost_copies_;
+  return true;
 }
 
 void SimulatedCluster::CompareCopiesAgain() {

@@ -67,6 +67,7 @@ struct SimulationResult {
   // As in CopyCheck:
   std::string wrong_copies;
   int64_t compared_copies = 0;
+  int64_t copies_made_again = 0;
   int64_t checked_replies = 0;
 };
 
@@ -134,6 +135,8 @@ class SimulatedCluster {
   // The server's endpoint for workers: watched, if there are copies.
   ParameterEndpoint* DoorOf(size_t server);
   void CompareCopiesAgain();
+  // Whether a copy is to be lost now.
+  bool LosesCopy();
   // The worker process of this number in the newest round. In a job that stays, others may have
   // come in its place.
   Member& LatestWorker(uint32_t process);
@@ -161,6 +164,7 @@ class SimulatedCluster {
   Member* successor_ = nullptr;     // the one in its place
   CodecWatch codecs_;
   CopyCheck copies_;
+  size_t lost_copies_ = 0;
   std::map<size_t, std::unique_ptr<ParameterEndpoint>> watched_;  // servers
   std::map<std::pair<Step, int>, int64_t> reduced_;               // results of operations
   SimulationResult result_;

@@ -44,6 +44,7 @@ struct Totals {
   int64_t restores ABSL_GUARDED_BY(mu) = 0;
   int64_t known_ends ABSL_GUARDED_BY(mu) = 0;
   int64_t compared_copies ABSL_GUARDED_BY(mu) = 0;
+  int64_t copies_made_again ABSL_GUARDED_BY(mu) = 0;
   int64_t checked_replies ABSL_GUARDED_BY(mu) = 0;
 };
 
@@ -57,6 +58,7 @@ void Count(uint64_t seed, const Scenario& scenario, const ScenarioVerdict& verdi
   totals.restores += verdict.restores;
   totals.known_ends += verdict.known_ends;
   totals.compared_copies += verdict.compared_copies;
+  totals.copies_made_again += verdict.copies_made_again;
   totals.checked_replies += verdict.checked_replies;
   if (verdict.violation.empty()) return;
   ++totals.violations;
@@ -108,9 +110,12 @@ int Run() {
       static_cast<long long>(totals.changes), static_cast<long long>(totals.restores),
       static_cast<long long>(totals.known_ends));
   if (absl::GetFlag(FLAGS_copies)) {
-    std::printf("%lld comparisons of a shard with its copy, %lld replies that waited for one\n",
-                static_cast<long long>(totals.compared_copies),
-                static_cast<long long>(totals.checked_replies));
+    std::printf(
+        "%lld comparisons of a shard with its copy, %lld copies made again, %lld replies "
+        "that waited for one\n",
+        static_cast<long long>(totals.compared_copies),
+        static_cast<long long>(totals.copies_made_again),
+        static_cast<long long>(totals.checked_replies));
   }
   std::printf("%lld histories, %lld violations\n", static_cast<long long>(totals.histories),
               static_cast<long long>(totals.violations));

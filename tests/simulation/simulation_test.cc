@@ -84,6 +84,7 @@ TEST(SimulationTest, FourHundredSchedulesWithTwoCopiesKeepTheContract) {
   int done = 0;
   int64_t compared = 0;
   int64_t replies = 0;
+  int64_t made_again = 0;
   for (uint64_t seed = 1; seed <= 400; ++seed) {
     const Scenario scenario = DrawCopiedScenario(seed);
     const ScenarioVerdict verdict = RunScenario(scenario);
@@ -91,10 +92,12 @@ TEST(SimulationTest, FourHundredSchedulesWithTwoCopiesKeepTheContract) {
     done += verdict.is_done ? 1 : 0;
     compared += verdict.compared_copies;
     replies += verdict.checked_replies;
+    made_again += verdict.copies_made_again;
   }
   EXPECT_GT(done, 300);
   EXPECT_GT(compared, 300'000);
   EXPECT_GT(replies, 30'000);
+  EXPECT_GT(made_again, 200);
 }
 
 TEST(SimulationTest, TheSameSeedIsTheSameHistoryByteForByte) {

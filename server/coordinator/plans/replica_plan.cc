@@ -16,6 +16,10 @@ namespace {
 // Each member gets it with each view.
 constexpr size_t kMostFaultBytes = 300;
 
+// Until a copy that was given up is made again: the first time, and at most.
+constexpr absl::Duration kFirstPause = absl::Milliseconds(100);
+constexpr absl::Duration kMostPause = absl::Minutes(10);
+
 bool IsWhole(const v1::ShardCopy& copy) { return copy.is_whole(); }
 
 }  // namespace
@@ -50,6 +54,10 @@ absl::Status ReplicaPlan::Report(const v1::HeartbeatRequest& heartbeat) {
     if (copy == nullptr || copy->is_whole()) continue;
     copy->set_is_whole(true);
     has_news_ = true;
+    if (given_up_.count(whole.shard()) == 0) continue;
+    events_.emplace_back(absl::StrCat("shard ", whole.shard(),
+                                      " has two equal copies again, on servers ", server, " and ",
+                                      copy->server()));
   }
   for (const v1::CopyFault& fault : report.faults()) TakeFault(server, fault);
   // An older report may arrive after a newer one.
@@ -75,15 +83,34 @@ void ReplicaPlan::TakeFault(uint32_t primary, const v1::CopyFault& fault) {
   copy->set_is_whole(false);
   copy->set_fault(text);
   has_news_ = true;
-  JobEvent& event = faults_.emplace_back(
+  GivenUp& given_up = given_up_[fault.shard()];
+  given_up.pause = std::clamp(2 * given_up.pause, kFirstPause, kMostPause);
+  JobEvent& event = events_.emplace_back(
       absl::StrCat("the copy of shard ", fault.shard(), " on server ", copy->server(),
-                   " is given up, and server ", primary, " goes on without it: ", text));
+                   " is given up, and server ", primary, " goes on without it: ", text,
+                   "; another one is made in ", absl::FormatDuration(given_up.pause)));
   event.is_warning = true;
 }
 
-bool ReplicaPlan::Settle(const JobFacts&, JobEvents& events) {
-  for (JobEvent& fault : faults_) events.push_back(std::move(fault));
-  faults_.clear();
+void ReplicaPlan::MakeAgain(const JobFacts& facts) {
+  if (facts.has_ended() || facts.has_trained()) return;
+  const absl::Time now = facts.clock.Now();
+  for (auto& [shard, given_up] : given_up_) {
+    v1::ShardCopy& copy = copies_[shard];
+    if (copy.fault().empty()) continue;
+    if (!given_up.due.has_value()) given_up.due = now + given_up.pause;
+    if (now < *given_up.due) continue;
+    given_up.due.reset();
+    copy.set_number(copy.number() + 1);
+    copy.clear_fault();
+    has_news_ = true;
+  }
+}
+
+bool ReplicaPlan::Settle(const JobFacts& facts, JobEvents& events) {
+  MakeAgain(facts);
+  for (JobEvent& event : events_) events.push_back(std::move(event));
+  events_.clear();
   const bool has_news = std::exchange(has_news_, false);
   if (has_news && !has_told_whole_ && std::all_of(copies_.begin(), copies_.end(), IsWhole)) {
     has_told_whole_ = true;
@@ -107,6 +134,7 @@ v1::CopyReport ReplicaPlan::Sums() const {
     sums.set_record_bytes(sums.record_bytes() + one.record_bytes());
     sums.set_records_unanswered(sums.records_unanswered() + one.records_unanswered());
     sums.set_held_replies(sums.held_replies() + one.held_replies());
+    sums.mutable_silent()->MergeFrom(one.silent());
     if (primary.has_slices) equal_at = std::min(equal_at, one.equal_at_version());
   }
   sums.set_equal_at_version(equal_at == UINT64_MAX ? 0 : equal_at);

@@ -34,11 +34,12 @@ v1::HeartbeatRequest Whole(uint32_t server, const std::vector<uint32_t>& shards,
   return heartbeat;
 }
 
-v1::HeartbeatRequest Fault(uint32_t server, uint32_t shard, const std::string& text) {
+v1::HeartbeatRequest Fault(uint32_t server, uint32_t shard, const std::string& text,
+                           uint64_t number = 1) {
   v1::HeartbeatRequest heartbeat = BeatOfServer(server);
   v1::CopyFault& fault = *heartbeat.mutable_copies()->add_faults();
   fault.set_shard(shard);
-  fault.set_number(1);
+  fault.set_number(number);
   fault.set_text(text);
   return heartbeat;
 }
@@ -153,7 +154,7 @@ TEST(ReplicaPlanTest, NothingCountsBeforeThePlacement) {
   EXPECT_FALSE(plan.Settle(example.facts, example.events));
 }
 
-TEST(ReplicaPlanTest, ACopyThatDiffersIsGivenUpForGood) {
+TEST(ReplicaPlanTest, ACopyThatDiffersIsGivenUp) {
   Rig rig;
   rig.Take(Whole(/*server=*/1, {1}));
   EXPECT_TRUE(rig.Take(Fault(/*server=*/1, /*shard=*/1, "slice 3 of table w\n")));
@@ -165,7 +166,7 @@ TEST(ReplicaPlanTest, ACopyThatDiffersIsGivenUpForGood) {
   EXPECT_THAT(rig.Events(),
               ElementsAre(absl::StrCat("the copy of shard 1 on server ", copy.server(),
                                        " is given up, and server 1 goes on without it: slice 3 of "
-                                       "table w\\x0a")));
+                                       "table w\\x0a; another one is made in 100ms")));
   EXPECT_TRUE(rig.example.events[0].is_warning);
   const v1::CopyReport report = rig.Status().copies();
   ASSERT_EQ(report.faults_size(), 1);
@@ -174,6 +175,38 @@ TEST(ReplicaPlanTest, ACopyThatDiffersIsGivenUpForGood) {
   rig.Take(Whole(/*server=*/0, {0, 3}));
   rig.Take(Whole(/*server=*/2, {2}));
   EXPECT_EQ(rig.example.events.size(), 1u) << "not all are whole";
+}
+
+TEST(ReplicaPlanTest, ACopyThatWasGivenUpIsMadeAgainAfterLongerAndLongerPauses) {
+  Rig rig;
+  for (uint64_t number = 1; number <= 15; ++number) {
+    const absl::Duration pause =
+        std::min(absl::Milliseconds(100) * (int64_t{1} << (number - 1)), absl::Minutes(10));
+    EXPECT_TRUE(rig.Take(Fault(/*server=*/1, /*shard=*/1, "no room", number)));
+    rig.example.clock.Advance(pause - absl::Milliseconds(1));
+    EXPECT_FALSE(rig.Take(BeatOfServer(0)));
+    EXPECT_EQ(rig.View().copies(1).number(), number);
+    rig.example.clock.Advance(absl::Milliseconds(1));
+    EXPECT_TRUE(rig.Take(BeatOfServer(0)));
+    EXPECT_EQ(rig.View().copies(1).number(), number + 1);
+    EXPECT_EQ(rig.View().copies(1).fault(), "");
+    EXPECT_FALSE(rig.View().copies(1).is_whole());
+  }
+  rig.example.events.clear();
+  EXPECT_FALSE(rig.Take(Whole(/*server=*/1, {1}, /*number=*/15))) << "that was given up";
+  EXPECT_TRUE(rig.Take(Whole(/*server=*/1, {1}, /*number=*/16)));
+  EXPECT_THAT(rig.Events(),
+              ElementsAre(absl::StrCat("shard 1 has two equal copies again, on servers 1 and ",
+                                       rig.View().copies(1).server())));
+}
+
+TEST(ReplicaPlanTest, NoCopyIsMadeAfterTheTraining) {
+  Rig rig;
+  EXPECT_TRUE(rig.Take(Fault(/*server=*/1, /*shard=*/1, "no room")));
+  rig.example.facts.view.set_phase(v1::EVALUATING);
+  rig.example.clock.Advance(absl::Minutes(1));
+  EXPECT_FALSE(rig.Take(BeatOfServer(0)));
+  EXPECT_NE(rig.View().copies(1).fault(), "");
 }
 
 TEST(ReplicaPlanTest, AFaultsTextIsBoundedAndThereIsOne) {

@@ -195,8 +195,8 @@ absl::StatusOr<BenchmarkFigures> MeasureRows(const std::string& folder) {
   CutPauses load;
   load.clock = &clock;
   load.dir = absl::StrCat(folder, "/rows");
-  load.num_keys = absl::GetFlag(FLAGS_rows);
-  load.batch = absl::GetFlag(FLAGS_row_batch);
+  load.batches.num_keys = absl::GetFlag(FLAGS_rows);
+  load.batches.batch = absl::GetFlag(FLAGS_row_batch);
   return MeasureCutPauses(load);
 }
 

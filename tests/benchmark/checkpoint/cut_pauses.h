@@ -1,12 +1,13 @@
 #ifndef TESTS_BENCHMARK_CHECKPOINT_CUT_PAUSES_H_
 #define TESTS_BENCHMARK_CHECKPOINT_CUT_PAUSES_H_
 
-#include <cstdint>
+#include <cstddef>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "common/base/clock.h"
 #include "tests/benchmark/common/benchmark_figures.h"
+#include "tests/benchmark/sparse/row_batches.h"
 
 namespace capstan {
 
@@ -15,11 +16,8 @@ namespace capstan {
 struct CutPauses {
   Clock* clock = nullptr;  // Required; outlives the call
   std::string dir;         // Required: the folder of the checkpoint
-  uint64_t num_keys = 10'000'000;
-  uint64_t batch = 10'000;  // keys
-  uint32_t dim = 16;        // values of a row, under Adagrad
-  uint32_t shards = 64;
-  int batches = 200;  // without a copy, before and between the two kinds of it
+  RowBatchesLoad batches;
+  size_t between = 200;  // batches without a copy, before and between the two kinds of it
 };
 
 // Milliseconds of the longest batch beyond the median of those without a copy: if each shard's rows

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -67,6 +68,19 @@ struct BenchmarkJob {
   using Connect = std::function<std::unique_ptr<ParameterEndpoint>(const std::string& address)>;
   std::unique_ptr<ParameterClient> MakeClient(const std::vector<std::string>& addresses,
                                               const Connect& connect, Clock* clock) const;
+};
+
+// A connection to a host in this process.
+class HostConnection : public ParameterEndpoint {
+ public:
+  explicit HostConnection(ShardHost* host) : host_(*host) {}
+  void Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
+                ReplyCallback done) override {
+    host_.Exchange(std::move(request), std::move(delivered), std::move(done));
+  }
+
+ private:
+  ShardHost& host_;
 };
 
 }  // namespace capstan

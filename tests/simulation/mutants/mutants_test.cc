@@ -66,6 +66,7 @@ const std::map<std::string, std::string>& Rules() {
       {"program_leaves_layers_out", "the job has failed"},
       {"pull_before_initial_values", "initial values"},
       {"replaced_worker_returns", "stale incarnation"},
+      {"record_of_another_copy", "copies agree"},
       {"replacement_enters_late", "the job has hung"},
       {"reply_before_apply", "staleness bound"},
       {"reply_before_copy", "copies first"},
