@@ -19,7 +19,7 @@ namespace capstan {
 
 struct ExchangeReply {
   absl::Status status;
-  Epoch epoch;           // the server's; newer than the request's if the shard has moved
+  Epoch epoch;           // newer than the request's if the shard has moved
   uint64_t version = 0;  // number of optimizer applications in the values
   Step min_step;         // smallest number of steps completed by a live worker
   // Encoded by `codec`. Empty unless a pull succeeded, or there is state to pull. Of a sparse

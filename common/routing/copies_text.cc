@@ -28,8 +28,8 @@ std::string PartText(uint64_t part, uint64_t whole) {
                          static_cast<double>(whole) / size, kUnits[unit]);
 }
 
-// "server 1 has not answered server 0 for 5 s, and replies may wait for the copies of 12 shards".
-// Empty: all answer.
+// "server 1 has acknowledged no change of 12 shards of server 0 for 5 s, and replies may wait".
+// Empty: all acknowledge.
 std::string SilenceText(const v1::GetStatusReply& status) {
   struct Silence {
     double seconds = 0;
@@ -49,9 +49,9 @@ std::string SilenceText(const v1::GetStatusReply& status) {
   std::vector<std::string> texts;
   for (const auto& [servers, one] : silent) {
     texts.push_back(absl::StrFormat(
-        "server %d has not answered server %d for %.0f s, and replies may wait for the %s",
-        servers.first, servers.second, one.seconds,
-        one.shards == 1 ? "copy of a shard" : absl::StrCat("copies of ", one.shards, " shards")));
+        "server %d has acknowledged no change of %d shard%s of server %d for %.0f s, and replies "
+        "may wait",
+        servers.first, one.shards, one.shards == 1 ? "" : "s", servers.second, one.seconds));
   }
   return absl::StrJoin(texts, "; ");
 }

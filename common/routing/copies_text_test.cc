@@ -54,7 +54,7 @@ TEST(CopiesTextTest, CopiesThatWereGivenUpAreNamed) {
             "3 of 64 whole; the copies of 9 shards were given up");
 }
 
-TEST(CopiesTextTest, ServersThatDoNotAnswerAreNamedOnceForAllTheirCopies) {
+TEST(CopiesTextTest, CopiesThatDoNotAcknowledgeAreNamedOnceForEachPairOfServers) {
   v1::GetStatusReply status = Status(/*shards=*/4, /*whole=*/4);
   for (int i = 0; i < 4; ++i) {
     status.mutable_view()->add_server_of_shard(i % 2);
@@ -71,10 +71,10 @@ TEST(CopiesTextTest, ServersThatDoNotAnswerAreNamedOnceForAllTheirCopies) {
   add(1, 100, /*number=*/2), add(UINT32_MAX, 100);
   EXPECT_EQ(CopiesText(status),
             "4 of 4 whole; "
-            "server 0 has not answered server 1 for 2 s, and replies may wait for the copy of a "
-            "shard; "
-            "server 1 has not answered server 0 for 5 s, and replies may wait for the copies of 2 "
-            "shards");
+            "server 0 has acknowledged no change of 1 shard of server 1 for 2 s, and replies may "
+            "wait; "
+            "server 1 has acknowledged no change of 2 shards of server 0 for 5 s, and replies may "
+            "wait");
 }
 
 }  // namespace

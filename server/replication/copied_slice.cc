@@ -114,6 +114,7 @@ absl::StatusOr<SliceSnapshot> DecodeCopy(const v1::ReplicaChange& change, Payloa
     rows->state_floats = copied.row_state();
     rows->last_step = Step(copied.last_row_step());
     slice.rows = std::move(rows);
+    slice.rows_follow = true;
   } else {
     ASSIGN_OR_RETURN(slice.values, bytes.Take(copied.array_bytes()));
     for (uint32_t i = 0; i < copied.optimizer_arrays(); ++i) {

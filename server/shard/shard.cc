@@ -11,6 +11,9 @@ namespace {
 
 // Rows of readers that wait for a shard's copy.
 constexpr size_t kMostReadBytes = size_t{8} << 20;
+// What a reader's call takes beside its values, and each of its rows.
+constexpr size_t kReadBytes = 4096;
+constexpr size_t kRowBytes = 64;
 
 // Holds the lock, and measures how long the caller waited for it and holds it.
 class ABSL_SCOPED_LOCKABLE MeasuredLock {
@@ -145,7 +148,7 @@ void Shard::EndLocked(Due& due) {
   }
   for (auto& [done, reply] : due.replies) {
     if (!end_.ok() && reply.status.ok()) reply = ErrorReply(end_);
-    reply.epoch = epoch_;
+    reply.epoch = primary_since_;
   }
   if (copy_ == nullptr) return;
   copy_->Hold(clock_ == nullptr ? std::nullopt : std::optional(clock_->Now()), &due.replies);
@@ -181,7 +184,8 @@ absl::Status Shard::CheckEpochLocked(Epoch epoch) const {
   }
   if (epoch >= primary_since_) return absl::OkStatus();
   return absl::FailedPreconditionError(
-      absl::StrCat("stale epoch ", epoch.value(), ": the current one is ", epoch_.value()));
+      absl::StrCat("stale epoch ", epoch.value(), ": the current one is ", epoch_.value(),
+                   ", and this server has the shard since ", primary_since_.value()));
 }
 
 absl::Status Shard::CheckSenderLocked(const Sender& sender) const {
@@ -331,7 +335,7 @@ void Shard::TakeCutLocked(Due& due) {
 
 void Shard::ReadRows(SliceKey slice, absl::Span<const uint64_t> keys, size_t dim,
                      ReadCallback done) {
-  const size_t bytes = keys.size() * dim * sizeof(float);
+  const size_t bytes = kReadBytes + keys.size() * (kRowBytes + dim * sizeof(float));
   Due due;
   {
     TurnLock lock(&mu_);
@@ -386,7 +390,7 @@ void Shard::End(const absl::Status& status) {
     for (auto& [key, slice] : contents_.slices) slice->CancelParked(status, &due.replies);
     if (copy_ != nullptr) copy_->Cancel(status, &due.replies);
     TakeMadeLocked(due);
-    for (auto& [done, reply] : due.replies) reply.epoch = epoch_;
+    for (auto& [done, reply] : due.replies) reply.epoch = primary_since_;
   }
   Run(std::move(due));
 }

@@ -75,8 +75,8 @@ class Shard {
   // FAILED_PRECONDITION: the worker is not live, the request is of another incarnation, or of an
   // epoch in which another server was the primary. UNIMPLEMENTED: a collective operation in a step
   // that is not one of BSP. UNAVAILABLE: the worker is entering, or the epoch is not known yet.
-  // NOT_FOUND: the shard has no such slice. Replies carry the epoch, and run on this thread once
-  // the lock is free.
+  // NOT_FOUND: the shard has no such slice. Replies have the epoch since which the shard is here,
+  // and run on this thread once the lock is free.
   void Exchange(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback done);
 
   // There is a newer routing table, in which this server is still the shard's primary.
@@ -84,9 +84,12 @@ class Shard {
 
   // From now on the shard has a copy there, which is made at once, beside what goes on. One that it
   // had is given up. `pool` outlives the shard, and the target's link has answered everything when
-  // the shard ends. `on_made` runs once, on any thread, when the copy is whole or given up.
+  // the shard ends. `on_made` runs once, on any thread, when the copy is whole or given up, as it
+  // is at once after End.
   void BeginCopy(ShardId id, const CopyTarget& target, BufferPool* pool,
                  absl::AnyInvocable<void()> on_made);
+  // It is not wanted any more: no reply waits for it.
+  void EndCopy();
   // How far it is. None: there is no copy.
   std::optional<CopyProgress> copy_progress() const;
   // Calls `use` when the lock is held, for simulations that compare copies: with the sequence of
@@ -169,6 +172,7 @@ class Shard {
   void SendChanges(uint64_t copy);
   // Is called before the lock is given back, when copy_ may be made, or given up.
   void TakeMadeLocked(Due& due) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  void EndCopyLocked(Due& due) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void OnAnswer(uint64_t copy, uint64_t attempt, const ExchangeReply& reply);
   void NoteProgressLocked(WorkerId worker, Step next, ReleasedReplies* released)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

@@ -39,8 +39,14 @@ void ShardBackup::Expect(uint64_t number) {
   if (number <= number_) return;
   number_ = number;
   sequence_ = 0;
-  parts_.clear();
   fault_ = absl::OkStatus();
+  DropLocked();
+}
+
+void ShardBackup::DropLocked() {
+  contents_ = ShardContents();
+  pending_.reset();
+  parts_ = {};
 }
 
 ExchangeReply ShardBackup::AnswerLocked(absl::Status status) const {
@@ -68,6 +74,7 @@ ExchangeReply ShardBackup::Take(const ReplicaRecord& record) {
   if (!status.ok()) {
     // Whatever it is, this copy is of no use any more.
     fault_ = absl::DataLossError(status.message());
+    DropLocked();
     return AnswerLocked(fault_);
   }
   sequence_ = record.sequence;
@@ -130,8 +137,7 @@ absl::Status ShardBackup::FollowSliceLocked(SliceKey key, const v1::ReplicaChang
 }
 
 absl::Status ShardBackup::BeginLocked(const v1::CopyBegin& begin, const Payload& payload) {
-  contents_ = ShardContents();
-  pending_.reset();
+  DropLocked();
   expected_slices_ = begin.slices();
   for (const v1::ShardMember& member : begin.workers()) {
     contents_.workers.emplace(WorkerId(member.worker()), LoadMember(member));

@@ -33,8 +33,7 @@ class ShardBackup {
 
   explicit ShardBackup(MakeSlice make_slice) : make_slice_(std::move(make_slice)) {}
 
-  // The copy of this number is made here. What there is of an earlier one is dropped with the first
-  // change.
+  // The copy of this number is made here. What there is of an earlier one is dropped.
   void Expect(uint64_t number);
 
   // Does what the record says, and answers with the sequence up to which all is done.
@@ -63,6 +62,7 @@ class ShardBackup {
     std::vector<std::pair<v1::ReplicaChange, Payload>> changes;
   };
 
+  void DropLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   ExchangeReply AnswerLocked(absl::Status status) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status FollowInParts(const v1::ReplicaChange& change, const Payload& payload)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);

@@ -32,16 +32,33 @@ void Shard::BeginCopy(ShardId id, const CopyTarget& target, BufferPool* pool,
   Due due;
   {
     TurnLock lock(&mu_);
-    if (copy_ != nullptr) copy_->GiveUp("another copy is made", &due.replies);
-    TakeMadeLocked(due);
-    on_made_ = std::move(on_made);
-    copy_ = std::make_unique<CopySender>(target, id, pool, copy_.get());
-    std::vector<Worker> workers;
-    for (const auto& [worker, member] : contents_.workers) workers.push_back(member);
-    copy_->Begin(workers, contents_.collectives, &contents_.slices);
-    due.sends_to = copy_->BeginSending();
+    EndCopyLocked(due);
+    if (end_.ok()) {
+      on_made_ = std::move(on_made);
+      copy_ = std::make_unique<CopySender>(target, id, pool, copy_.get());
+      std::vector<Worker> workers;
+      for (const auto& [worker, member] : contents_.workers) workers.push_back(member);
+      copy_->Begin(workers, contents_.collectives, &contents_.slices);
+      due.sends_to = copy_->BeginSending();
+    }
   }
   Run(std::move(due));
+  if (on_made != nullptr) on_made();
+}
+
+void Shard::EndCopy() {
+  Due due;
+  {
+    TurnLock lock(&mu_);
+    EndCopyLocked(due);
+  }
+  Run(std::move(due));
+}
+
+void Shard::EndCopyLocked(Due& due) {
+  if (copy_ == nullptr || copy_->is_given_up()) return;
+  copy_->GiveUp("another copy is made", &due.replies);
+  TakeMadeLocked(due);
 }
 
 void Shard::TakeMadeLocked(Due& due) {

@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -29,6 +30,10 @@
 
 namespace capstan {
 namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::Pair;
 
 constexpr int kWorkers = 3;
 constexpr uint32_t kShards = 2;
@@ -502,6 +507,20 @@ class SilentLink : public ReplicaLink {
   }
   void RunAfter(absl::Duration /*delay*/, absl::AnyInvocable<void()> /*call*/) override {}
 
+  // Shards and copies of which something was sent and not answered.
+  std::set<std::pair<uint32_t, uint64_t>> sent() const {
+    std::set<std::pair<uint32_t, uint64_t>> sent;
+    for (const auto& [record, done] : open_) sent.emplace(record.shard.value(), record.copy);
+    return sent;
+  }
+
+  // All that was sent is refused.
+  void Refuse() {
+    for (auto& [record, done] : std::exchange(open_, {})) {
+      done(ErrorReply(absl::DataLossError("it differs")));
+    }
+  }
+
   // The copy answers all that was sent.
   void Answer(ShardHost* backup) {
     while (!open_.empty()) {
@@ -541,7 +560,8 @@ TEST(ShardCopiesReadersTest, RowsThatWaitForACopyAreBounded) {
                         status = rows.status();
                       });
   };
-  const int fit = (8 << 20) / (512 * kDim * 4);
+  // A read takes its values, 64 bytes a row, and 4 KiB.
+  const int fit = (8 << 20) / (4096 + 512 * (64 + kDim * 4)) + 1;
   for (int i = 0; i < fit; ++i) read();
   EXPECT_EQ(answered, 0);
   read();
@@ -554,6 +574,84 @@ TEST(ShardCopiesReadersTest, RowsThatWaitForACopyAreBounded) {
   link.Answer(backup.get());
   EXPECT_EQ(answered, 2 + fit);
   EXPECT_TRUE(status.ok()) << status;
+}
+
+// Five shards, whose copies are on one other server, but for the last one's.
+class ShardCopiesTurnsTest : public testing::Test {
+ protected:
+  static constexpr uint32_t kManyShards = 5;
+
+  ShardCopiesTurnsTest()
+      : primary_(ShardHost::Create(Options(/*is_primary=*/true)).value()),
+        backup_(ShardHost::Create(Options(/*is_primary=*/false)).value()) {
+    for (uint32_t shard = 0; shard < kManyShards; ++shard) Begin(shard, /*number=*/1);
+  }
+
+  static ShardHost::Options Options(bool is_primary) {
+    ShardHost::Options options = HostOptions(ConsistencyMode::kAsync);
+    options.tables[0].elements = kManyShards * 16;
+    options.shard_count = kManyShards;
+    options.shards.clear();
+    for (uint32_t shard = 0; shard < kManyShards; ++shard) {
+      (is_primary ? options.shards : options.backups).emplace_back(shard);
+    }
+    options.incarnation = is_primary ? Incarnation(76) : kBackup;
+    return options;
+  }
+  void Begin(uint32_t shard, uint64_t number) {
+    backup_->ExpectCopy(ShardId(shard), number);
+    SilentLink& link = shard + 1 == kManyShards ? other_ : link_;
+    primary_->BeginCopy(ShardId(shard), {number, kBackup, &link});
+  }
+
+  SilentLink link_, other_;  // outlive the hosts
+  const std::unique_ptr<ShardHost> primary_;
+  const std::unique_ptr<ShardHost> backup_;
+};
+
+TEST_F(ShardCopiesTurnsTest, TwoAreMadeAtATimeForEachServer) {
+  EXPECT_THAT(link_.sent(), ElementsAre(Pair(0, 1), Pair(1, 1)));
+  EXPECT_THAT(other_.sent(), ElementsAre(Pair(4, 1)));
+  uint64_t bytes = 0;
+  for (const auto& [shard, copy] : primary_->copies()) {
+    EXPECT_EQ(copy.number, 1u);
+    EXPECT_FALSE(copy.is_whole);
+    bytes += copy.bytes_to_copy;
+  }
+  EXPECT_EQ(bytes, kManyShards * 16 * sizeof(float)) << "of those that wait, too";
+  link_.Answer(backup_.get());
+  other_.Answer(backup_.get());
+  ASSERT_EQ(primary_->copies().size(), kManyShards);
+  for (const auto& [shard, copy] : primary_->copies()) EXPECT_TRUE(copy.is_whole);
+}
+
+TEST_F(ShardCopiesTurnsTest, OneThatIsGivenUpMakesRoom) {
+  link_.Refuse();
+  EXPECT_THAT(link_.sent(), ElementsAre(Pair(2, 1), Pair(3, 1)));
+  link_.Answer(backup_.get());
+  for (const auto& [shard, copy] : primary_->copies()) {
+    EXPECT_EQ(copy.fault, shard < ShardId(2) ? "it differs" : "");
+  }
+}
+
+TEST_F(ShardCopiesTurnsTest, TheNewestCopyOfAShardIsMade) {
+  Begin(3, /*number=*/2);  // it waits
+  Begin(0, /*number=*/2);  // it was being made; now it is another's turn
+  EXPECT_THAT(link_.sent(), ElementsAre(Pair(0, 1), Pair(1, 1), Pair(2, 1)));
+  link_.Answer(backup_.get());
+  for (const auto& [shard, copy] : primary_->copies()) {
+    if (shard == ShardId(4)) continue;
+    EXPECT_EQ(copy.number, shard == ShardId(3) || shard == ShardId(0) ? 2u : 1u);
+    EXPECT_TRUE(copy.is_whole);
+  }
+}
+
+TEST_F(ShardCopiesTurnsTest, NoneIsBegunOnceTheHostHasEnded) {
+  primary_->End(absl::UnavailableError("the job has ended"));
+  EXPECT_THAT(link_.sent(), ElementsAre(Pair(0, 1), Pair(1, 1)));
+  Begin(2, /*number=*/2);
+  link_.Answer(backup_.get());
+  EXPECT_THAT(link_.sent(), IsEmpty());
 }
 
 // Delivers on a thread of its own.

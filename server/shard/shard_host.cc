@@ -229,7 +229,7 @@ void ShardHost::SetLiveWorkers(absl::Span<const Worker> workers) {
 }
 
 void ShardHost::SetEpoch(Epoch epoch) {
-  epoch_ = epoch;
+  epoch_ = std::max(epoch_.load(), epoch);
   for (const auto& shard : shards_) shard->SetEpoch(epoch);
 }
 
@@ -304,6 +304,10 @@ void ShardHost::Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
     return done(ErrorReply(std::move(status), epoch_));
   }
   Shard* const shard = shard_of_id_[shard_map_.ShardOf(request.slice).value()];
+  if (shard == nullptr && request.epoch > epoch_.load()) {
+    return done(ErrorReply(absl::UnavailableError(
+        absl::StrCat("this server has not heard of epoch ", request.epoch.value(), " yet"))));
+  }
   if (shard == nullptr) {
     return done(ErrorReply(
         absl::FailedPreconditionError(absl::StrCat(

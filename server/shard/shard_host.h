@@ -138,8 +138,9 @@ class ShardHost : public ParameterEndpoint {
   // Takes the snapshot of each shard as Shard::CutAt, and ends the holding back. `step` is
   // HoldBack's or a later one. Calls `on_cut` for each shard, on any threads.
   void CutAt(Step step, const std::function<void(ShardSnapshot)>& on_cut);
-  // A shard here has its copy there, which is made from now on; but not many are made at a time, as
-  // changes of shards whose copies are whole wait behind their bytes.
+  // A shard here has its copy there. It is made from now on, but not many at a time for one link:
+  // changes of shards whose copies are whole wait behind their bytes. Without copies no reply
+  // waits.
   void BeginCopy(ShardId shard, const CopyTarget& target);
   // The copy of another server's shard, of this number, is made here.
   void ExpectCopy(ShardId shard, uint64_t number);
@@ -178,7 +179,7 @@ class ShardHost : public ParameterEndpoint {
   // The rows of these keys of a sparse table as they are now, in the order of the keys; that of a
   // key without one is empty. `done` runs once, on any thread. INVALID_ARGUMENT: there is no sparse
   // table of this name. FAILED_PRECONDITION: the shard of a key is not here. UNAVAILABLE: the host
-  // has ended.
+  // has ended, or too many other rows wait for copies.
   void ReadRows(absl::string_view table, absl::Span<const uint64_t> keys, Shard::ReadCallback done);
 
   // Number of pushes refused for a NaN or an infinity, by worker.
@@ -203,7 +204,6 @@ class ShardHost : public ParameterEndpoint {
   void AddBackup(ShardId id);
   // Begins with the next copies, if there are any and not too many are being made.
   void MakeCopies();
-  void MakeCopy(ShardId shard, const CopyTarget& target);
   // The options that dense and sparse slices share.
   Slice::Options SliceOptions(SliceKey key);
   // The slice's memory is not set yet.
@@ -238,7 +238,7 @@ class ShardHost : public ParameterEndpoint {
 
   mutable Mutex copies_mu_;
   std::map<ShardId, CopyTarget> waiting_copies_ ABSL_GUARDED_BY(copies_mu_);  // still to be made
-  int copies_being_made_ ABSL_GUARDED_BY(copies_mu_) = 0;
+  std::map<ReplicaLink*, int> copies_being_made_ ABSL_GUARDED_BY(copies_mu_);
 };
 
 }  // namespace capstan

@@ -10,6 +10,7 @@
 namespace capstan {
 namespace {
 
+// Copies over one link.
 constexpr int kMadeAtOnce = 2;
 
 }  // namespace
@@ -30,29 +31,13 @@ void ShardHost::AddBackup(ShardId id) {
 }
 
 void ShardHost::BeginCopy(ShardId shard, const CopyTarget& target) {
-  const std::optional<CopyProgress> earlier = shard_of_id_[shard.value()]->copy_progress();
-  const bool is_being_made = earlier.has_value() && !earlier->is_whole && earlier->fault.empty();
+  // Its server expects the new one.
+  shard_of_id_[shard.value()]->EndCopy();
   {
     MutexLock lock(&copies_mu_);
-    if (is_being_made) {
-      ++copies_being_made_;
-    } else {
-      waiting_copies_[shard] = target;
-    }
+    waiting_copies_[shard] = target;
   }
-  // That one may never end: its server expects another.
-  if (is_being_made) return MakeCopy(shard, target);
   MakeCopies();
-}
-
-void ShardHost::MakeCopy(ShardId shard, const CopyTarget& target) {
-  shard_of_id_[shard.value()]->BeginCopy(shard, target, &record_memory_, [this] {
-    {
-      MutexLock lock(&copies_mu_);
-      --copies_being_made_;
-    }
-    MakeCopies();
-  });
 }
 
 void ShardHost::MakeCopies() {
@@ -60,12 +45,25 @@ void ShardHost::MakeCopies() {
     std::pair<ShardId, CopyTarget> next;
     {
       MutexLock lock(&copies_mu_);
-      if (waiting_copies_.empty() || copies_being_made_ >= kMadeAtOnce) return;
-      next = *waiting_copies_.begin();
-      waiting_copies_.erase(waiting_copies_.begin());
-      ++copies_being_made_;
+      auto found = waiting_copies_.begin();
+      while (found != waiting_copies_.end() &&
+             copies_being_made_[found->second.link] >= kMadeAtOnce) {
+        ++found;
+      }
+      if (found == waiting_copies_.end()) return;
+      next = *found;
+      waiting_copies_.erase(found);
+      ++copies_being_made_[next.second.link];
     }
-    MakeCopy(next.first, next.second);
+    const auto& [shard, target] = next;
+    shard_of_id_[shard.value()]->BeginCopy(shard, target, &record_memory_,
+                                           [this, link = target.link] {
+                                             {
+                                               MutexLock lock(&copies_mu_);
+                                               --copies_being_made_[link];
+                                             }
+                                             MakeCopies();
+                                           });
   }
 }
 

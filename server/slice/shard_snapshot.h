@@ -59,6 +59,7 @@ struct SliceSnapshot {
   std::shared_ptr<const SparseRowsSnapshot> rows;
   // In a cut of a sparse table, until SortRows: the rows that are still to be copied.
   std::shared_ptr<RowsCut> rows_cut = nullptr;
+  bool rows_follow = false;        // in a copy of a sparse table: they come with AddCopiedRows
   std::vector<KeptPush> kept;      // of open steps
   uint32_t own_arrays = 0;         // of each worker
   std::vector<OwnState> own;       // in order of worker; only in cuts (Slice::TakeCut)

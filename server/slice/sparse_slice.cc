@@ -364,7 +364,7 @@ absl::Status SparseSlice::CheckSnapshot(const SliceSnapshot& snapshot) const {
 
 absl::Status SparseSlice::Load(const SliceSnapshot& snapshot) {
   absl::Status status = CheckSnapshot(snapshot);
-  if (status.ok()) status = rows_->Restore(*snapshot.rows);
+  if (status.ok() && !snapshot.rows_follow) status = rows_->Restore(*snapshot.rows);
   RETURN_IF_ERROR(Annotate(status, name()));
   version_ = snapshot.version;
   return absl::OkStatus();

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -119,8 +120,8 @@ TEST(RowTableTest, DoesWhatAMapDoes) {
 
 TEST(RowTableTest, WithAReservationHasRoomInTheOrderOfHashes) {
   constexpr size_t kRows = 20'000;
-  std::vector<uint64_t> keys;
-  for (uint64_t key = 0; key < kRows; ++key) keys.push_back(key);
+  std::vector<uint64_t> keys(kRows);
+  std::iota(keys.begin(), keys.end(), 0);
   std::sort(keys.begin(), keys.end(),
             [](uint64_t a, uint64_t b) { return RowHashOf(a) < RowHashOf(b); });
   RowTable table(/*floats_per_row=*/2);

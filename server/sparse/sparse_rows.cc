@@ -1,6 +1,7 @@
 #include "server/sparse/sparse_rows.h"
 
 #include <glog/logging.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -16,9 +17,6 @@
 
 namespace capstan {
 namespace {
-
-// Of a table's rows in one shard, before the first is there.
-constexpr uint64_t kMostReservedBytes = uint64_t{1} << 40;
 
 // A part of a batch: its rows are looked up together.
 constexpr size_t kPart = RowOrder::kMostKeys;
@@ -347,14 +345,18 @@ absl::Status SparseRows::Check(const SparseRowsSnapshot& snapshot, bool needs_sk
 
 absl::Status SparseRows::Restore(const SparseRowsSnapshot& snapshot) {
   CHECK_EQ(size(), 0u);
-  return RestorePart(snapshot, /*is_last=*/!snapshot.keys.empty());
+  return RestorePart(snapshot, /*is_last=*/true);
 }
 
 absl::Status SparseRows::Reserve(uint64_t rows) {
-  const uint64_t most = kMostReservedBytes / (table_.floats_per_row() * sizeof(float));
-  if (rows > most) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("copied rows: expected at most ", most, ", got ", rows));
+  const auto memory = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) *
+                      static_cast<uint64_t>(sysconf(_SC_PAGE_SIZE));
+  // With their hashes, and room for more.
+  const uint64_t row_bytes = 2 * (sizeof(uint64_t) + table_.floats_per_row() * sizeof(float));
+  if (rows > memory / row_bytes) {
+    return absl::ResourceExhaustedError(absl::StrCat("expected at most ", memory / row_bytes,
+                                                     " rows in the memory of this machine, got ",
+                                                     rows));
   }
   if (size() == 0) table_.Reserve(rows);
   return absl::OkStatus();

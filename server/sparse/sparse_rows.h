@@ -100,11 +100,11 @@ class SparseRows {
   // Takes over a snapshot. This is new and has the same table, optimizer and limits.
   // INVALID_ARGUMENT: its parts do not fit together, or not to this; then nothing was changed.
   absl::Status Restore(const SparseRowsSnapshot& snapshot);
-  // After Restore of a snapshot without rows, which then may lack the sketch: there will be so
-  // many. INVALID_ARGUMENT: that is more than 1 TiB.
+  // Before RestorePart: there will be so many rows. RESOURCE_EXHAUSTED: they are more than this
+  // machine's memory.
   absl::Status Reserve(uint64_t rows);
-  // After that, or not: some of its rows. The last part has the sketch. INVALID_ARGUMENT, as
-  // Restore, or a row is there already.
+  // The same, in parts, of which the last one has the sketch. INVALID_ARGUMENT, as Restore, or a
+  // row is there already.
   absl::Status RestorePart(const SparseRowsSnapshot& part, bool is_last);
 
  private:

@@ -76,7 +76,7 @@ class Engine {
   // Every worker has this number of steps: one of them has told. Any thread.
   virtual void LimitSteps(int64_t /*steps*/) {}
   // All steps are done. Blocks until a program does without the store. One that is asked to end may
-  // do so at once, unless checkpoints need what it has not sent yet.
+  // do so at once, unless the servers need what it has not sent yet.
   virtual absl::Status AwaitEnd(ParameterStore& /*store*/) { return absl::OkStatus(); }
   // The latest RunStep has pushed nothing: the worker has no further step, or is asked to end.
   virtual bool has_ended() const { return false; }

@@ -192,7 +192,7 @@ class ProgramSteps {
     return came_after_end_;
   }
   absl::Status EndTraining();
-  // All steps are done. Waits for the program's End, or until it leaves; if checkpoints need a
+  // All steps are done. Waits for the program's End, or until it leaves; if the servers need a
   // state that it `owes`, until it is closed.
   absl::Status AwaitEnd(bool owes_state);
   // The worker is to evaluate, with the values in `store`, which are those at `steps`. Waits for

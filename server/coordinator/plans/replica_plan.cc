@@ -56,7 +56,7 @@ absl::Status ReplicaPlan::Report(const v1::HeartbeatRequest& heartbeat) {
     has_news_ = true;
     if (given_up_.count(whole.shard()) == 0) continue;
     events_.emplace_back(absl::StrCat("shard ", whole.shard(),
-                                      " has two equal copies again, on servers ", server, " and ",
+                                      " has two equal copies now, on servers ", server, " and ",
                                       copy->server()));
   }
   for (const v1::CopyFault& fault : report.faults()) TakeFault(server, fault);
@@ -66,6 +66,11 @@ absl::Status ReplicaPlan::Report(const v1::HeartbeatRequest& heartbeat) {
   sums = report;
   sums.clear_whole();
   sums.clear_faults();
+  sums.clear_silent();
+  for (const v1::SilentCopy& silent : report.silent()) {
+    const bool is_known = Find(server, silent.shard(), silent.number()) != nullptr;
+    if (is_known && silent.seconds() >= 0) *sums.add_silent() = silent;
+  }
   return absl::OkStatus();
 }
 

@@ -196,7 +196,7 @@ TEST(ReplicaPlanTest, ACopyThatWasGivenUpIsMadeAgainAfterLongerAndLongerPauses) 
   EXPECT_FALSE(rig.Take(Whole(/*server=*/1, {1}, /*number=*/15))) << "that was given up";
   EXPECT_TRUE(rig.Take(Whole(/*server=*/1, {1}, /*number=*/16)));
   EXPECT_THAT(rig.Events(),
-              ElementsAre(absl::StrCat("shard 1 has two equal copies again, on servers 1 and ",
+              ElementsAre(absl::StrCat("shard 1 has two equal copies now, on servers 1 and ",
                                        rig.View().copies(1).server())));
 }
 
@@ -240,6 +240,23 @@ TEST(ReplicaPlanTest, SumsAreOverTheServersLatestReports) {
   EXPECT_EQ(sums.record_bytes(), 3000u);
   EXPECT_EQ(sums.records_unanswered(), 6u);
   EXPECT_EQ(sums.held_replies(), 9u);
+}
+
+TEST(ReplicaPlanTest, CopiesThatDoNotAcknowledgeAreInTheStatus) {
+  Rig rig;
+  v1::HeartbeatRequest heartbeat = BeatOfServer(1);
+  for (const uint32_t shard : {1u, 0u, 7u}) {  // its own, another server's, and none
+    v1::SilentCopy& silent = *heartbeat.mutable_copies()->add_silent();
+    silent.set_shard(shard);
+    silent.set_number(1);
+    silent.set_seconds(3);
+  }
+  EXPECT_FALSE(rig.Take(heartbeat));
+  ASSERT_EQ(rig.Status().copies().silent_size(), 1);
+  EXPECT_EQ(rig.Status().copies().silent(0).shard(), 1u);
+  heartbeat.mutable_copies()->clear_silent();
+  rig.Take(heartbeat);
+  EXPECT_EQ(rig.Status().copies().silent_size(), 0);
 }
 
 TEST(ReplicaPlanTest, EqualAtTheSmallestVersionOfTheServersWithSlices) {

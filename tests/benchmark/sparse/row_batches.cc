@@ -53,6 +53,14 @@ absl::Status RowBatches::Make() {
 }
 
 absl::Status RowBatches::Run() {
+  const absl::Status status = ExchangeAll();
+  MutexLock lock(&mu_);
+  has_ended_ = true;
+  changed_.NotifyAll();
+  return status;
+}
+
+absl::Status RowBatches::ExchangeAll() {
   Random random(/*seed=*/17);
   std::vector<uint64_t> keys = UniformKeys(load_.batch, load_.num_keys, random);
   RETURN_IF_ERROR(Exchange({}, keys));
@@ -88,7 +96,9 @@ void RowBatches::set_phase(int phase) {
 void RowBatches::Await(int phase, size_t count) {
   MutexLock lock(&mu_);
   count += times_[phase].size();
-  while (times_[phase].size() < count) clock_.WaitUntil(mu_, changed_, absl::InfiniteFuture());
+  while (times_[phase].size() < count && !has_ended_) {
+    clock_.WaitUntil(mu_, changed_, absl::InfiniteFuture());
+  }
 }
 
 std::vector<double> RowBatches::Times(int phase) {

@@ -47,12 +47,13 @@ class RowBatches {
   void Stop();
 
   void set_phase(int phase);
-  // Waits for so many more batches of the phase.
+  // Waits for so many more batches of the phase, or until Run has ended.
   void Await(int phase, size_t count);
   // Milliseconds, ascending. A batch within which the phase has changed is of the larger one.
   std::vector<double> Times(int phase);
 
  private:
+  absl::Status ExchangeAll();
   int phase();
   // Pushes these rows and pulls others. Waits for them.
   absl::Status Exchange(absl::Span<const uint64_t> keys, absl::Span<const uint64_t> next);
@@ -70,6 +71,7 @@ class RowBatches {
   Mutex mu_;
   CondVar changed_;
   bool is_stopping_ ABSL_GUARDED_BY(mu_) = false;
+  bool has_ended_ ABSL_GUARDED_BY(mu_) = false;
   int phase_ ABSL_GUARDED_BY(mu_) = 0;
   std::map<int, std::vector<double>> times_ ABSL_GUARDED_BY(mu_);
 };
