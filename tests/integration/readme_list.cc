@@ -439,6 +439,11 @@ std::vector<Listed> AllListed() {
       IsTestedBy("//tests/benchmark/checkpoint:checkpoint_benchmark",
                  "bazel run //tests/benchmark:checkpoint_benchmark -- --repeat=0 --steps=0 "
                  "--rows=10000000"),
+      IsTestedBy("//tests/benchmark/copy:copy_benchmark",
+                 "bazel run //tests/benchmark:copy_benchmark"),
+      IsTestedBy("//tests/benchmark/step:bsp_step_benchmark",
+                 "bazel run //tests/benchmark:bsp_step_benchmark -- --nobaselines --transport=grpc "
+                 "--servers=2 --replicas=2 [--workers=4]"),
       IsTestedBy("//tests/benchmark/sparse:row_table_benchmark",
                  "bazel run //tests/benchmark:row_table_benchmark -- --json "
                  "[--dim=1 --optimizer=sgd]"),
