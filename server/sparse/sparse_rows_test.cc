@@ -395,9 +395,10 @@ TEST(SparseRowsTest, ACopyIsRestoredInParts) {
   const auto part_of = [&](size_t i) {
     SparseRowsSnapshot part = head;
     part.keys = {whole.keys[i]};
-    part.values.assign(&whole.values[i * whole.dim], &whole.values[i * whole.dim] + whole.dim);
-    part.state.assign(&whole.state[i * whole.state_floats],
-                      &whole.state[i * whole.state_floats] + whole.state_floats);
+    const auto values = whole.values.begin() + static_cast<ptrdiff_t>(i * whole.dim);
+    part.values.assign(values, values + static_cast<ptrdiff_t>(whole.dim));
+    const auto state = whole.state.begin() + static_cast<ptrdiff_t>(i * whole.state_floats);
+    part.state.assign(state, state + static_cast<ptrdiff_t>(whole.state_floats));
     part.last_touch = {whole.last_touch[i]};
     return part;
   };

@@ -211,6 +211,7 @@ absl::Status TrainingRig::Start() {
   store.mirror = engine_->mirror();
   store.codecs.assign(store.tables.size(), options_.codecs);
   store.seed = options_.seed;
+  store.has_program_state = options_.has_program_state;
   ASSIGN_OR_RETURN(store_, ParameterStore::Create(store));
   store_->PullAll(capstan::Step(0));
   return absl::OkStatus();

@@ -33,8 +33,9 @@ class TrainingRig {
   struct Options {
     uint64_t slice_bytes = 1024;
     float learning_rate = 0.1f;
-    uint64_t seed = 1;   // of the first values, and of draws
-    TableCodecs codecs;  // of all tables
+    uint64_t seed = 1;               // of the first values, and of draws
+    TableCodecs codecs;              // of all tables
+    bool has_program_state = false;  // as in ParameterStore::Options
     // From this step on, auto codecs are used.
     capstan::Step auto_codecs_from{std::numeric_limits<int64_t>::max()};
   };

@@ -116,6 +116,7 @@ class ProgramEngineTest : public testing::Test {
     if (others_have > 0) engine_->LimitSteps(others_have);
     TrainingRig::Options rig;
     rig.learning_rate = kLearningRate;
+    rig.has_program_state = has_checkpoints_;
     rig_ = TrainingRig::Create(engine_.get(), &clock_, rig).value();
     // The rig has pulled. A slice has one exchange at a time.
     ASSERT_TRUE(rig_->store().WaitForAll().ok());
