@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -30,69 +31,72 @@ class KeepingLink : public ReplicaLink {
   std::vector<std::pair<uint64_t, ParameterEndpoint::ReplyCallback>> sent;
 };
 
-TEST(CopyReportsTest, ACopyThatAcknowledgesNothingForAWhileIsNamed) {
-  FakeClock clock;
-  KeepingLink link;
-  const auto host = MakeHost(ConsistencyMode::kAsync, 0, /*num_workers=*/1);
-  CopyReports reports;
-  const auto silent = [&] {
+class CopyReportsTest : public testing::Test {
+ protected:
+  ~CopyReportsTest() override { host_->End(absl::UnavailableError("the job has ended")); }
+
+  void BeginCopy(uint64_t number) {
+    host_->BeginCopy(host_->shards()[0], {number, Incarnation(7), &link_});
+  }
+  // Until the copy is whole.
+  void AnswerAll() {
+    while (!link_.sent.empty()) link_.AnswerAll();
+  }
+  v1::CopyReport Report() {
     v1::CopyReport report;
-    reports.Write(*host, clock.Now(), &report);
-    double seconds = 0;
-    for (const v1::SilentCopy& copy : report.silent()) {
-      seconds = copy.seconds();
-      EXPECT_EQ(copy.number(), 4u);
-    }
-    return seconds;
-  };
-  EXPECT_EQ(silent(), 0) << "there is no copy";
-  host->BeginCopy(host->shards()[0], {4, Incarnation(7), &link});
-  EXPECT_EQ(silent(), 0);
-  clock.Advance(absl::Milliseconds(1900));
-  EXPECT_EQ(silent(), 0);
-  clock.Advance(absl::Milliseconds(600));
-  EXPECT_EQ(silent(), 2.5);
-  while (!link.sent.empty()) link.AnswerAll();
-  EXPECT_EQ(silent(), 0);
-  clock.Advance(absl::Seconds(60));
-  EXPECT_EQ(silent(), 0) << "nothing is unanswered";
-  PushPull(*host, 0, 0, 1);
-  EXPECT_EQ(silent(), 0);
-  clock.Advance(absl::Seconds(2));
-  EXPECT_EQ(silent(), 2);
-  host->End(absl::UnavailableError("the job has ended"));
+    reports_.Write(*host_, clock_.Now(), &report);
+    return report;
+  }
+  // Seconds without an answer. 0: no copy is named.
+  double Silence() {
+    const v1::CopyReport report = Report();
+    return report.silent_size() == 0 ? 0 : report.silent(0).seconds();
+  }
+
+  FakeClock clock_;
+  KeepingLink link_;
+  const std::unique_ptr<ShardHost> host_ = MakeHost(ConsistencyMode::kAsync, 0, /*num_workers=*/1);
+  CopyReports reports_;
+};
+
+TEST_F(CopyReportsTest, ACopyThatAcknowledgesNothingForAWhileIsNamed) {
+  EXPECT_EQ(Silence(), 0) << "there is no copy";
+  BeginCopy(/*number=*/4);
+  EXPECT_EQ(Silence(), 0);
+  clock_.Advance(absl::Milliseconds(1900));
+  EXPECT_EQ(Silence(), 0);
+  clock_.Advance(absl::Milliseconds(600));
+  EXPECT_EQ(Silence(), 2.5);
+  EXPECT_EQ(Report().silent(0).number(), 4u);
+  AnswerAll();
+  EXPECT_EQ(Silence(), 0);
+  clock_.Advance(absl::Seconds(60));
+  EXPECT_EQ(Silence(), 0) << "nothing is unanswered";
+  PushPull(*host_, 0, 0, 1);
+  EXPECT_EQ(Silence(), 0);
+  clock_.Advance(absl::Seconds(2));
+  EXPECT_EQ(Silence(), 2);
 }
 
-TEST(CopyReportsTest, CopiesAreCountedAndNamed) {
-  FakeClock clock;
-  KeepingLink link;
-  const auto host = MakeHost(ConsistencyMode::kAsync, 0, /*num_workers=*/1);
-  CopyReports reports;
-  const auto report = [&] {
-    v1::CopyReport written;
-    reports.Write(*host, clock.Now(), &written);
-    return written;
-  };
-  host->BeginCopy(host->shards()[0], {4, Incarnation(7), &link});
-  const uint64_t before = report().records();
-  EXPECT_GT(before, 0u);
-  while (!link.sent.empty()) link.AnswerAll();
-  ASSERT_EQ(report().whole_size(), 1);
-  EXPECT_EQ(report().whole(0).number(), 4u);
-  const auto pushed = PushPull(*host, 0, 0, 1);
-  EXPECT_EQ(report().held_replies(), 1u);
-  ASSERT_EQ(link.sent.size(), report().records_unanswered());
-  link.sent[0].second(ErrorReply(absl::DataLossError("it differs")));
+TEST_F(CopyReportsTest, CopiesAreCountedAndNamed) {
+  BeginCopy(/*number=*/4);
+  EXPECT_GT(Report().records(), 0u);
+  AnswerAll();
+  ASSERT_EQ(Report().whole_size(), 1);
+  EXPECT_EQ(Report().whole(0).number(), 4u);
+  const auto pushed = PushPull(*host_, 0, 0, 1);
+  EXPECT_EQ(Report().held_replies(), 1u);
+  ASSERT_EQ(link_.sent.size(), Report().records_unanswered());
+  link_.sent[0].second(ErrorReply(absl::DataLossError("it differs")));
   EXPECT_EQ(pushed->replies, 1) << "it goes on without the copy";
-  ASSERT_EQ(report().faults_size(), 1);
-  EXPECT_EQ(report().faults(0).text(), "it differs");
-  EXPECT_EQ(report().whole_size(), 0);
-  const uint64_t records = report().records();
-  link.sent.clear();
-  host->BeginCopy(host->shards()[0], {5, Incarnation(7), &link});
-  EXPECT_GT(report().records(), records) << "the counts of the copy before go on";
-  EXPECT_EQ(report().faults_size(), 0);
-  host->End(absl::UnavailableError("the job has ended"));
+  ASSERT_EQ(Report().faults_size(), 1);
+  EXPECT_EQ(Report().faults(0).text(), "it differs");
+  EXPECT_EQ(Report().whole_size(), 0);
+  const uint64_t records = Report().records();
+  link_.sent.clear();
+  BeginCopy(/*number=*/5);
+  EXPECT_GT(Report().records(), records) << "the counts of the copy before go on";
+  EXPECT_EQ(Report().faults_size(), 0);
 }
 
 }  // namespace

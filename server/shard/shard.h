@@ -84,8 +84,8 @@ class Shard {
 
   // From now on the shard has a copy there, which is made at once, beside what goes on. One that it
   // had is given up. `pool` outlives the shard, and the target's link has answered everything when
-  // the shard ends. `on_made` runs once, on any thread, when the copy is whole or given up, as it
-  // is at once after End.
+  // the shard ends. `on_made` runs once, on any thread, when the copy is whole or given up. That is
+  // at once after End, or if a copy with this number or a larger one was begun.
   void BeginCopy(ShardId id, const CopyTarget& target, BufferPool* pool,
                  absl::AnyInvocable<void()> on_made);
   // It is not wanted any more: no reply waits for it.
@@ -164,13 +164,12 @@ class Shard {
   void UseLast(absl::FunctionRef<void()> use);
   void TakeCutLocked(Due& due) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void CountRequestLocked(const ExchangeRequest& request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  // Is called before the lock is given back. Counts the replies, and keeps those that must wait for
-  // the copy.
+  // The last step under the lock: counts the replies, and keeps those that must wait for the copy.
   void EndLocked(Due& due) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Run(Due due);
   // Sends changes to the copy until there are none.
   void SendChanges(uint64_t copy);
-  // Is called before the lock is given back, when copy_ may be made, or given up.
+  // Another last step: on_made_ is due if copy_ is whole now, or given up.
   void TakeMadeLocked(Due& due) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void EndCopyLocked(Due& due) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void OnAnswer(uint64_t copy, uint64_t attempt, const ExchangeReply& reply);

@@ -32,8 +32,9 @@ void Shard::BeginCopy(ShardId id, const CopyTarget& target, BufferPool* pool,
   Due due;
   {
     TurnLock lock(&mu_);
-    EndCopyLocked(due);
-    if (end_.ok()) {
+    const bool is_newest = copy_ == nullptr || copy_->target().number < target.number;
+    if (is_newest) EndCopyLocked(due);
+    if (is_newest && end_.ok()) {
       on_made_ = std::move(on_made);
       copy_ = std::make_unique<CopySender>(target, id, pool, copy_.get());
       std::vector<Worker> workers;

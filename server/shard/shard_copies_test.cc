@@ -507,7 +507,7 @@ class SilentLink : public ReplicaLink {
   }
   void RunAfter(absl::Duration /*delay*/, absl::AnyInvocable<void()> /*call*/) override {}
 
-  // Shards and copies of which something was sent and not answered.
+  // The shards, with the numbers of their copies, to which something was sent and not answered yet.
   std::set<std::pair<uint32_t, uint64_t>> sent() const {
     std::set<std::pair<uint32_t, uint64_t>> sent;
     for (const auto& [record, done] : open_) sent.emplace(record.shard.value(), record.copy);
@@ -576,7 +576,7 @@ TEST(ShardCopiesReadersTest, RowsThatWaitForACopyAreBounded) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
-// Five shards, whose copies are on one other server, but for the last one's.
+// Five shards. The copies of the first four are on one server, that of the last is on another.
 class ShardCopiesTurnsTest : public testing::Test {
  protected:
   static constexpr uint32_t kManyShards = 5;
@@ -618,7 +618,7 @@ TEST_F(ShardCopiesTurnsTest, TwoAreMadeAtATimeForEachServer) {
     EXPECT_FALSE(copy.is_whole);
     bytes += copy.bytes_to_copy;
   }
-  EXPECT_EQ(bytes, kManyShards * 16 * sizeof(float)) << "of those that wait, too";
+  EXPECT_EQ(bytes, kManyShards * 16 * sizeof(float)) << "also of copies that wait for their turn";
   link_.Answer(backup_.get());
   other_.Answer(backup_.get());
   ASSERT_EQ(primary_->copies().size(), kManyShards);
@@ -644,6 +644,17 @@ TEST_F(ShardCopiesTurnsTest, TheNewestCopyOfAShardIsMade) {
     EXPECT_EQ(copy.number, shard == ShardId(3) || shard == ShardId(0) ? 2u : 1u);
     EXPECT_TRUE(copy.is_whole);
   }
+}
+
+TEST_F(ShardCopiesTurnsTest, AnOlderCopyTakesNoPlace) {
+  link_.Answer(backup_.get());
+  bool is_made = false;
+  BufferPool pool;
+  Shard& shard = const_cast<Shard&>(*primary_->shard(ShardId(0)));
+  shard.BeginCopy(ShardId(0), {1, kBackup, &link_}, &pool, [&is_made] { is_made = true; });
+  EXPECT_TRUE(is_made);
+  EXPECT_TRUE(shard.copy_progress()->is_whole);
+  EXPECT_THAT(link_.sent(), IsEmpty());
 }
 
 TEST_F(ShardCopiesTurnsTest, NoneIsBegunOnceTheHostHasEnded) {

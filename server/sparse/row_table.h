@@ -32,8 +32,8 @@ class RowTable {
   // Fills a new row, whose contents are arbitrary. Calls nothing of this table.
   using FillRow = absl::FunctionRef<void(uint64_t key, float* row)>;
 
-  // There will be so many rows. Only while there is none. Without it, rows in the order of their
-  // hashes are slow to insert: they all crowd the end of what there is.
+  // Makes room for this number of rows, in a table without rows. Without it, Insert is slow in the
+  // order of hashes: all new rows crowd the end of those that are there.
   void Reserve(size_t rows);
   // Inserts the keys that have no row, in their order. A key may be there twice.
   void Insert(absl::Span<const uint64_t> keys, FillRow fill);

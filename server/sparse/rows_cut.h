@@ -31,7 +31,7 @@ class RowsCut {
   void Keep(absl::Span<const uint64_t> keys, absl::Span<float* const> rows);
   // The table is not there any more, or its owner wants no copy.
   void End();
-  // Of the whole cut.
+  // The number of rows in the cut.
   size_t row_count() const { return row_count_; }
   // Memory of rows that were copied before their turn.
   size_t bytes() const;

@@ -100,11 +100,10 @@ class SparseRows {
   // Takes over a snapshot. This is new and has the same table, optimizer and limits.
   // INVALID_ARGUMENT: its parts do not fit together, or not to this; then nothing was changed.
   absl::Status Restore(const SparseRowsSnapshot& snapshot);
-  // Before RestorePart: there will be so many rows. RESOURCE_EXHAUSTED: they are more than this
-  // machine's memory.
+  // In place of Restore: RestorePart with some rows of a snapshot after the other. The last part
+  // has the sketch. INVALID_ARGUMENT, as Restore, or a row is there already. Reserve comes before,
+  // with the number of all rows. RESOURCE_EXHAUSTED: they do not fit into this machine's memory.
   absl::Status Reserve(uint64_t rows);
-  // The same, in parts, of which the last one has the sketch. INVALID_ARGUMENT, as Restore, or a
-  // row is there already.
   absl::Status RestorePart(const SparseRowsSnapshot& part, bool is_last);
 
  private:

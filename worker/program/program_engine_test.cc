@@ -376,6 +376,21 @@ TEST_F(ProgramEngineTest, AWorkerWithAStateLeavesAfterItsLastStepOnceTheProgramH
   }
 }
 
+// The servers' parameters are those that the program sends.
+TEST_F(ProgramEngineTest, AWorkerThatKeepsATableLeavesAfterItsLastStepOnceTheProgramIsClosed) {
+  tables_[0].set_replies_mean(true);
+  Start(/*steps=*/1);
+  ASSERT_TRUE(Step1(1).ok());
+  is_asked_ = true;
+  engine_->steps().Leave();
+  EXPECT_FALSE(engine_->steps().AwaitOutcome(kShort));
+  EXPECT_FALSE(loop_->has_finished()) << "the program may still send its last parameters";
+  engine_->steps().ReportNothing();
+  Join();
+  EXPECT_TRUE(loop_status_.ok()) << loop_status_;
+  EXPECT_TRUE(loop_->has_finished());
+}
+
 TEST_F(ProgramEngineTest, StepsDoNotEndBeforeTheAnnouncedOnesOrWithinAStep) {
   Start(/*steps=*/2);
   EXPECT_TRUE(absl::IsFailedPrecondition(engine_->End())) << "0 of 2 steps";

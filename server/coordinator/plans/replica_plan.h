@@ -34,7 +34,7 @@ class ReplicaPlan : public JobPlan {
     bool has_slices = false;  // in any of its shards
     v1::CopyReport sums;      // the latest ones, without the lists but `silent`
   };
-  // Of a shard whose copy was given up at least once.
+  // A shard whose copy was given up at least once.
   struct GivenUp {
     absl::Duration pause;           // until the next copy is made
     std::optional<absl::Time> due;  // none: it was not given up since, or its time is not known yet

@@ -3,7 +3,6 @@
 // server has its own copies here: changes
 // go over gRPC and loopback all the same.
 #include <algorithm>
-#include <deque>
 #include <iostream>
 #include <limits>
 #include <memory>
@@ -16,20 +15,17 @@
 #include "absl/flags/flag.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "common/base/delayed_calls.h"
 #include "common/base/mutex.h"
 #include "common/base/program.h"
 #include "common/base/real_clock.h"
 #include "common/base/status_macros.h"
 #include "common/exchange/request_parts.h"
-#include "common/transport/grpc/grpc_endpoint.h"
-#include "common/transport/grpc/grpc_replica_service.h"
-#include "common/transport/grpc/grpc_server.h"
 #include "common/transport/grpc/grpc_setup.h"
-#include "server/service/replica_links.h"
 #include "server/shard/shard_host.h"
 #include "tests/benchmark/common/benchmark_figures.h"
 #include "tests/benchmark/common/benchmark_job.h"
+#include "tests/benchmark/copy/copied_host.h"
+#include "tests/benchmark/copy/slow_link.h"
 #include "tests/benchmark/sparse/row_batches.h"
 #include "tests/benchmark/step/bsp_step_load.h"
 #include "tests/benchmark/step/step_times.h"
@@ -60,145 +56,6 @@ namespace capstan {
 namespace {
 
 constexpr uint64_t kSliceBytes = 1 << 20;
-constexpr char kAnyPort[] = "127.0.0.1:0";
-
-// Changes pass at a rate and after a delay, and not at all while the link is cut. Thread-safe.
-class SlowLink {
- public:
-  SlowLink(double gbit, absl::Duration delay, Clock* clock)
-      : seconds_per_byte_(8e-9 / gbit), delay_(delay), clock_(*clock) {}
-
-  void CutUntil(absl::Time time) {
-    MutexLock lock(&mu_);
-    cut_until_ = time;
-  }
-
-  std::unique_ptr<ParameterEndpoint> Around(std::unique_ptr<ParameterEndpoint> endpoint) {
-    return std::make_unique<Endpoint>(this, std::move(endpoint));
-  }
-
- private:
-  class Endpoint : public ParameterEndpoint {
-   public:
-    Endpoint(SlowLink* link, std::unique_ptr<ParameterEndpoint> endpoint)
-        : link_(*link), endpoint_(std::move(endpoint)), calls_(&link->clock_) {}
-    ~Endpoint() override { calls_.Stop(); }
-
-    void Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
-                  ReplyCallback done) override {
-      const std::optional<absl::Time> passes = link_.Pass(PayloadBytes(request));
-      if (!passes.has_value()) {
-        delivered();
-        return done(ErrorReply(absl::UnavailableError("the link is cut")));
-      }
-      {
-        MutexLock lock(&mu_);
-        open_.push_back({std::move(request), std::move(delivered), std::move(done)});
-      }
-      // Each call takes the first one: calls of one time may come in any order.
-      calls_.RunAfter(*passes - link_.clock_.Now(), [this](bool is_due) { PassFirst(is_due); });
-    }
-
-   private:
-    struct Open {
-      ExchangeRequest request;
-      DeliveredCallback delivered;
-      ReplyCallback done;
-    };
-
-    void PassFirst(bool is_due) {
-      Open first = TakeFirst();
-      if (is_due) {
-        return endpoint_->Exchange(std::move(first.request), std::move(first.delivered),
-                                   std::move(first.done));
-      }
-      first.delivered();
-      first.done(ErrorReply(absl::UnavailableError("the link has ended")));
-    }
-
-    Open TakeFirst() {
-      MutexLock lock(&mu_);
-      Open first = std::move(open_.front());
-      open_.pop_front();
-      return first;
-    }
-
-    SlowLink& link_;
-    const std::unique_ptr<ParameterEndpoint> endpoint_;
-    Mutex mu_;
-    std::deque<Open> open_ ABSL_GUARDED_BY(mu_);
-    DelayedCalls calls_;
-  };
-
-  // When the bytes have passed. None: the link is cut.
-  std::optional<absl::Time> Pass(size_t bytes) {
-    MutexLock lock(&mu_);
-    const absl::Time now = clock_.Now();
-    if (now < cut_until_) return std::nullopt;
-    busy_until_ =
-        std::max(now, busy_until_) + absl::Seconds(seconds_per_byte_ * static_cast<double>(bytes));
-    return busy_until_ + delay_;
-  }
-
-  const double seconds_per_byte_;
-  const absl::Duration delay_;
-  Clock& clock_;
-  Mutex mu_;
-  absl::Time busy_until_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();
-  absl::Time cut_until_ ABSL_GUARDED_BY(mu_) = absl::InfinitePast();
-};
-
-// A host with the copies of its shards.
-class CopiedHost : public ParameterEndpoint {
- public:
-  // `slow` null: the link has no rate. All arguments outlive this.
-  static absl::StatusOr<std::unique_ptr<CopiedHost>> Create(const BenchmarkJob& job, Clock* clock,
-                                                            SlowLink* slow = nullptr) {
-    std::unique_ptr<CopiedHost> copied(new CopiedHost(job));
-    ASSIGN_OR_RETURN(copied->host_, job.MakeHost(/*server=*/0));
-    GrpcServer::Options options;
-    ASSIGN_OR_RETURN(copied->listening_, GrpcServer::Start(kAnyPort, {&copied->service_}, options));
-    copied->links_.emplace(
-        [clock, slow](const std::string& address) -> std::unique_ptr<ParameterEndpoint> {
-          auto endpoint =
-              std::make_unique<GrpcEndpoint>(address, clock, NoSecurity(), SenderRole::kServer);
-          if (slow == nullptr) return endpoint;
-          return slow->Around(std::move(endpoint));
-        },
-        job.SenderOf(/*server=*/0), clock);
-    return copied;
-  }
-  ~CopiedHost() override {
-    if (host_ != nullptr) host_->End(absl::UnavailableError("the benchmark has ended"));
-    links_.reset();
-  }
-
-  // The changes of other servers' shards: here, of its own.
-  void Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
-                ReplyCallback done) override {
-    delivered();
-    done(host_->TakeRecord(request));
-  }
-
-  // Makes the copies, and waits until they are whole. Returns the bytes that were copied.
-  uint64_t MakeCopies() {
-    job_.MakeCopies(/*server=*/0, {listening_->address()}, *links_, *host_);
-    uint64_t bytes = 0;
-    for (const auto& [shard, copy] : host_->copies()) bytes += copy.bytes_copied;
-    return bytes;
-  }
-
-  ShardHost& host() { return *host_; }
-
- private:
-  explicit CopiedHost(const BenchmarkJob& job) : job_(job), service_(this) {}
-
-  const BenchmarkJob& job_;
-  std::unique_ptr<ShardHost> host_;
-  GrpcReplicaService service_;
-  std::unique_ptr<GrpcServer> listening_;
-  std::optional<ReplicaLinks> links_;
-};
 
 absl::StatusOr<BenchmarkFigures> MeasureDense(Clock* clock) {
   BenchmarkJob job;
