@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Checks histories of the simulation that earlier commits have not seen: the hash of the commit
 # gives the first seed. Outside git it is a fixed one. A violation comes with the command that
-# repeats it. A tenth as many have two copies of each shard. The last line is "N passed, N failed": the
-# whole counts as one case, or each violation.
+# repeats it. A tenth as many have two copies of each shard, and twice as many of these lose servers.
+# The last line is "N passed, N failed": the whole counts as one case, or each violation.
 # Usage: deploy/simulation_test.sh [HISTORIES]; 10000 unless given.
 set -euo pipefail
 
@@ -31,6 +31,7 @@ run_seeds() {
 
 run_seeds "${histories}"
 run_seeds $((histories / 10)) --copies
+run_seeds $((histories / 5)) --lost_servers
 if [[ ${failed} -eq 0 ]]; then
   echo "1 passed, 0 failed"
 else

@@ -24,13 +24,15 @@ const v1::SchedulerSpec& SchedulerOf(const v1::JobSpec& job, const v1::JobView& 
 RoutingTable RoutingTableFromView(const v1::JobView& view) {
   RoutingTable table;
   table.epoch = Epoch(view.epoch());
+  table.version = view.version();
   for (const uint32_t server : view.server_of_shard()) table.server_of_shard.emplace_back(server);
-  table.server_address.resize(view.servers_size());
+  // A server without an entry is not live.
+  table.servers.assign(view.servers_size(), {{}, {}, /*is_live=*/false});
   for (const v1::ServerInfo& info : view.servers()) {
     // Ids are dense. The test is for forged views.
-    if (info.server() < table.server_address.size()) {
-      table.server_address[info.server()] = {info.address()};
-    }
+    if (info.server() >= table.servers.size()) continue;
+    table.servers[info.server()] = {
+        {info.address()}, Incarnation(info.incarnation()), info.is_live()};
   }
   return table;
 }

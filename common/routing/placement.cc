@@ -7,6 +7,7 @@
 #include <functional>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <queue>
 #include <set>
 #include <utility>
@@ -166,6 +167,20 @@ std::vector<ServerId> PlaceCopies(absl::Span<const uint64_t> shard_bytes,
         ServerId(is_empty ? empty.Place(primary, 1) : filled.Place(primary, shard_bytes[shard]));
   }
   return server_of_copy;
+}
+
+std::optional<ServerId> PlaceCopy(ServerId primary, absl::Span<const ServerRoom> servers) {
+  const std::string& own_host = servers.at(primary.value()).host;
+  std::optional<std::pair<bool, uint64_t>> best;  // is on the same host, bytes
+  std::optional<ServerId> chosen;
+  for (uint32_t id = 0; id < servers.size(); ++id) {
+    if (!servers[id].is_live || id == primary.value()) continue;
+    const std::pair<bool, uint64_t> rank(servers[id].host == own_host, servers[id].bytes);
+    if (best.has_value() && *best <= rank) continue;
+    best = rank;
+    chosen = ServerId(id);
+  }
+  return chosen;
 }
 
 }  // namespace capstan

@@ -2,6 +2,7 @@
 #define COMMON_ROUTING_PLACEMENT_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,6 +52,17 @@ std::vector<ServerId> PlaceShards(absl::Span<const uint64_t> shard_bytes, int nu
 std::vector<ServerId> PlaceCopies(absl::Span<const uint64_t> shard_bytes,
                                   absl::Span<const ServerId> server_of_shard,
                                   absl::Span<const std::string> host_of_server);
+
+// A server on which a copy may be placed.
+struct ServerRoom {
+  std::string host;
+  bool is_live = false;
+  uint64_t bytes = 0;  // of its shards and copies
+};
+
+// The server of another copy of a shard: a live one beside `primary`, on another host if one is
+// there, with the fewest bytes. None: no other server is live.
+std::optional<ServerId> PlaceCopy(ServerId primary, absl::Span<const ServerRoom> servers);
 
 }  // namespace capstan
 

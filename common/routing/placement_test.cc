@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "common/base/random.h"
@@ -181,6 +182,24 @@ TEST(PlaceCopiesTest, EachServersCopiesAreSpreadOverTheOthers) {
     EXPECT_EQ(pairs.size(), 12u) << size;
     for (const auto& [pair, count] : pairs) EXPECT_NEAR(count, 5, 1) << size;
   }
+}
+
+TEST(PlaceCopyTest, ItIsOnTheLiveServerWithTheFewestBytes) {
+  const std::vector<ServerRoom> servers = {
+      {"a", true, 1}, {"a", true, 9}, {"a", false, 0}, {"a", true, 7}, {"a", true, 7}};
+  EXPECT_EQ(PlaceCopy(ServerId(0), servers), ServerId(3));
+  EXPECT_EQ(PlaceCopy(ServerId(1), servers), ServerId(0));
+}
+
+TEST(PlaceCopyTest, ItIsOnAnotherHostIfALiveServerIsThere) {
+  std::vector<ServerRoom> servers = {{"a", true, 0}, {"a", true, 1}, {"b", true, 9}};
+  EXPECT_EQ(PlaceCopy(ServerId(0), servers), ServerId(2));
+  servers[2].is_live = false;
+  EXPECT_EQ(PlaceCopy(ServerId(0), servers), ServerId(1));
+}
+
+TEST(PlaceCopyTest, ThereIsNoneBesideTheLastServer) {
+  EXPECT_EQ(PlaceCopy(ServerId(1), {{"a", false, 0}, {"b", true, 0}}), std::nullopt);
 }
 
 }  // namespace

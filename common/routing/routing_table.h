@@ -1,6 +1,7 @@
 #ifndef COMMON_ROUTING_ROUTING_TABLE_H_
 #define COMMON_ROUTING_ROUTING_TABLE_H_
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -17,11 +18,23 @@ struct ServerAddress {
   }
 };
 
-// The server of each shard, and the address of each server.
+// The process that has a server's id. If it dies, another one may take its place.
+struct RoutedServer {
+  ServerAddress address;
+  Incarnation incarnation = {};
+  bool is_live = true;
+
+  friend bool operator==(const RoutedServer& a, const RoutedServer& b) {
+    return a.address == b.address && a.incarnation == b.incarnation && a.is_live == b.is_live;
+  }
+};
+
+// The server of each shard, and the process of each server.
 struct RoutingTable {
-  Epoch epoch;  // 0: nothing is placed yet.
+  Epoch epoch;           // 0: nothing is placed yet.
+  uint64_t version = 0;  // of the view: tables of one epoch may have different processes
   std::vector<ServerId> server_of_shard;
-  std::vector<ServerAddress> server_address;  // in server id order
+  std::vector<RoutedServer> servers;  // in order of id
 };
 
 }  // namespace capstan

@@ -100,16 +100,19 @@ constexpr CommandFlag kRunFlags[] = {
      "The coordinator serves a page for browsers there, which shows the job as it goes on. With "
      "--keys over TLS. Default: none.",
      kPage},
-    {"restart", "on_failure[:N]",
-     "Start another worker in a lost one's place; under bsp it does the lost one's step again, "
-     "with the same bits. After the loss of a server or of the coordinator, or under bsp of a "
-     "worker that cannot be replaced so (lossy codecs, a program without replaceable), start "
-     "all again from the newest checkpoint. That needs --checkpoint_dir, and --checkpoint_steps or "
-     "--checkpoint_seconds, and all processes on this machine; with --hosts or --rendezvous, only "
-     "workers are replaced, each on its machine. A job that has never trained is not started "
-     "again, nor one that has failed 10 times in a row without a newer checkpoint. N: largest "
-     "number of restarts and replaced workers, on each machine. Default: the first failure is the "
-     "end.",
+    {"restart", "never|on_failure[:N]",
+     "on_failure: start another worker in a lost one's place; under bsp it does the lost one's "
+     "step "
+     "again, with the same bits. After the loss of the coordinator, of a server without a copy, or "
+     "under bsp of a worker that cannot be replaced so (lossy codecs, a program without "
+     "replaceable), start all again from the newest checkpoint. That needs --checkpoint_dir, and "
+     "--checkpoint_steps or --checkpoint_seconds, and all processes on this machine; with --hosts "
+     "or --rendezvous, only lost members are replaced, each on its machine. A job that has never "
+     "trained is not started again, nor one that has failed 10 times in a row without a newer "
+     "checkpoint. N: largest number of restarts and replaced members, on each machine. never: "
+     "start "
+     "nothing again. Default: with --replicas=2 start another server in a lost one's place, and "
+     "nothing else.",
      kFailures},
 };
 

@@ -47,9 +47,11 @@ struct RunOptions {
   std::string record_history;
   // Whether workers and servers write traces into the run folder.
   bool has_trace = false;
-  // Largest number of restarts after failures and of replaced workers, together. 0: the first
+  // Largest number of restarts after failures and of replaced members, together. 0: the first
   // failure is the end.
   int most_restarts = 0;
+  // With copies, another server takes a lost one's place, whatever most_restarts is.
+  bool replaces_servers = true;
   // Path of the running program. The other programs are found beside it. Required.
   std::string own_path;
   // True once for each interrupt from the terminal. Required.
@@ -84,8 +86,11 @@ absl::Status RunCommand(const RunOptions& options);
 absl::Status JobCommand(const std::string& job_file, const std::vector<std::string>& job_flags,
                         std::ostream& out);
 
-// The number of restarts in a value of --restart; 0 when it is empty. INVALID_ARGUMENT, saying what
-// was expected.
+// The value of --restart that starts nothing again.
+inline constexpr absl::string_view kNeverRestart = "never";
+
+// The number of restarts in a value of --restart; 0 when it is empty or kNeverRestart.
+// INVALID_ARGUMENT, saying what was expected.
 absl::StatusOr<int> ReadMostRestarts(absl::string_view restart);
 
 // `capstan status`: asks the coordinator at `address` (host:port), and prints its answer.
@@ -118,7 +123,8 @@ struct GetOptions {
   Clock* clock = nullptr;  // Required
 };
 
-// `capstan get`: prints a line for each key: the values of its row, or that it has none.
+// `capstan get`: prints a line for each key: the values of its row, or that it has none. In a job
+// with copies, rows of a server that does not answer are looked for on others, for half a minute.
 absl::Status GetCommand(const GetOptions& options, std::ostream& out);
 
 // Options of `capstan top`. Pointers are borrowed.

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
@@ -11,6 +12,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/time.h"
+#include "common/base/clock.h"
 #include "common/base/ids.h"
 #include "common/base/printable_text.h"
 #include "common/base/status_macros.h"
@@ -29,6 +32,10 @@ namespace {
 
 // Most keys of one question to a server. The longest rows then fit into a message.
 constexpr size_t kKeysAtATime = 512;
+
+// A server's death is noticed within its lease, 10 s by default. Another one then has its shards.
+constexpr absl::Duration kLongestSearch = absl::Seconds(30);
+constexpr absl::Duration kPause = absl::Milliseconds(200);
 
 using Tables = google::protobuf::RepeatedPtrField<v1::TableSpec>;
 // Values of rows, in the order of the keys; empty: there is no row.
@@ -66,33 +73,63 @@ absl::Status ReadFromServer(const std::string& address, const GetOptions& option
   return absl::OkStatus();
 }
 
+// Reads the rows of the keys at `missing` from the servers that have them by this view, and removes
+// them from `missing`. The errors of the servers.
+absl::Status ReadMissing(const v1::JobView& view, const GetOptions& options,
+                         std::vector<size_t>& missing, Rows& rows) {
+  const auto shard_count = static_cast<uint32_t>(view.server_of_shard_size());
+  std::map<uint32_t, std::vector<size_t>> places;  // of each server's keys
+  for (const size_t place : missing) {
+    const ShardId shard = ShardOfKey(options.keys[place].key, shard_count);
+    places[view.server_of_shard(static_cast<int>(shard.value()))].push_back(place);
+  }
+  missing.clear();
+  absl::Status status;
+  for (const auto& [id, of_server] : places) {
+    const auto server = std::find_if(view.servers().begin(), view.servers().end(),
+                                     [id = id](const auto& info) { return info.server() == id; });
+    absl::Status read = absl::UnavailableError(
+        absl::StrCat("expected server ", id, " to be live, got a status of the job without it"));
+    if (server != view.servers().end() && server->is_live()) {
+      read = ReadFromServer(server->address(), options, of_server, rows);
+    }
+    if (!read.ok()) missing.insert(missing.end(), of_server.begin(), of_server.end());
+    status.Update(read);
+  }
+  return status;
+}
+
+// A shard may have another server soon.
+bool MayHaveMoved(const absl::Status& error, const v1::JobView& view) {
+  const bool has_copies = view.copies_size() > 0;
+  return has_copies && (absl::IsUnavailable(error) || absl::IsFailedPrecondition(error) ||
+                        absl::IsDeadlineExceeded(error));
+}
+
 absl::StatusOr<Rows> ReadFromJob(const GetOptions& options) {
   GrpcStatusClient coordinator(options.coordinator, options.clock, options.security);
-  ASSIGN_OR_RETURN(const v1::GetStatusReply status, coordinator.GetStatus());
-  const v1::JobView& view = status.view();
-  const auto shard_count = static_cast<uint32_t>(view.server_of_shard_size());
-  if (shard_count == 0) {
-    return absl::UnavailableError("the job has no rows yet: it waits for its members");
-  }
-  RETURN_IF_ERROR(FindTable(view.tables(), options.table).status());
-  std::map<uint32_t, std::vector<size_t>> places;  // of each server's keys
-  for (size_t i = 0; i < options.keys.size(); ++i) {
-    const ShardId shard = ShardOfKey(options.keys[i].key, shard_count);
-    places[view.server_of_shard(static_cast<int>(shard.value()))].push_back(i);
-  }
+  const absl::Time end = options.clock->Now() + kLongestSearch;
   Rows rows(options.keys.size());
-  for (const v1::ServerInfo& server : view.servers()) {
-    const auto found = places.find(server.server());
-    if (found == places.end()) continue;
-    RETURN_IF_ERROR(ReadFromServer(server.address(), options, found->second, rows));
-    places.erase(found);
+  std::vector<size_t> missing(rows.size());
+  std::iota(missing.begin(), missing.end(), 0);
+  while (true) {
+    ASSIGN_OR_RETURN(const v1::GetStatusReply status, coordinator.GetStatus());
+    const v1::JobView& view = status.view();
+    if (view.server_of_shard().empty()) {
+      return absl::UnavailableError("the job has no rows yet: it waits for its members");
+    }
+    RETURN_IF_ERROR(FindTable(view.tables(), options.table).status());
+    const absl::Status read = ReadMissing(view, options, missing, rows);
+    if (read.ok()) return rows;
+    if (!MayHaveMoved(read, view)) return read;
+    if (options.clock->Now() >= end) {
+      return absl::Status(
+          read.code(), absl::StrCat(read.message(), "; for ", absl::FormatDuration(kLongestSearch),
+                                    " no other server has got its shards; capstan status shows "
+                                    "which servers are live"));
+    }
+    SleepUntil(*options.clock, options.clock->Now() + kPause);
   }
-  if (!places.empty()) {
-    return absl::UnavailableError(absl::StrCat("expected the address of server ",
-                                               places.begin()->first,
-                                               " in the job's status, got none; try again"));
-  }
-  return rows;
 }
 
 // Only the files of the keys' shards are read, and each is verified.

@@ -44,6 +44,7 @@ absl::StatusOr<RunLine> ReadRunOptions(const std::vector<std::string>& args,
   const int num_devices = static_cast<int>(options.devices.size());
   ASSIGN_OR_RETURN(options.hosts, ReadHostList(flags, num_devices, own_path));
   ASSIGN_OR_RETURN(options.most_restarts, ReadMostRestarts(flags["restart"]));
+  options.replaces_servers = flags["restart"] != kNeverRestart;
   options.http_listen = flags["http_listen"];
   if (!options.http_listen.empty()) {
     RETURN_IF_ERROR(ParseHostPort("--http_listen", options.http_listen, /*least_port=*/0).status());

@@ -46,7 +46,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // Checks that the job can go on from a checkpoint if it is to start again. Without checkpoints,
-// only lost workers are replaced.
+// only lost workers and servers are replaced.
 absl::Status CheckRestart(const RunOptions& options, const v1::JobSpec& job) {
   if (options.most_restarts == 0) return absl::OkStatus();
   const v1::CheckpointSpec& checkpoint = job.checkpoint();
@@ -227,7 +227,7 @@ absl::Status ReportSummary(const RunOptions& options, const std::string& path) {
 }  // namespace
 
 absl::StatusOr<int> ReadMostRestarts(absl::string_view restart) {
-  if (restart.empty()) return 0;
+  if (restart.empty() || restart == kNeverRestart) return 0;
   absl::string_view rest = restart;
   int most = 0;
   if (absl::ConsumePrefix(&rest, "on_failure")) {
@@ -235,7 +235,7 @@ absl::StatusOr<int> ReadMostRestarts(absl::string_view restart) {
     if (absl::ConsumePrefix(&rest, ":") && absl::SimpleAtoi(rest, &most) && most > 0) return most;
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      "flag --restart: expected on_failure, or on_failure:N with the largest number of "
+      "flag --restart: expected never, on_failure, or on_failure:N with the largest number of "
       "restarts, 1 or more; got ",
       restart));
 }

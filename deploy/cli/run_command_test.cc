@@ -339,12 +339,13 @@ TEST_F(RunCommandTest, AJobThatStartsAgainWritesCheckpointsByItselfAndHasNoHisto
 
 TEST(ReadMostRestartsTest, OnFailureMayHaveANumber) {
   EXPECT_EQ(ReadMostRestarts("").value_or(-1), 0);
+  EXPECT_EQ(ReadMostRestarts("never").value_or(-1), 0);
   EXPECT_EQ(ReadMostRestarts("on_failure:3").value_or(-1), 3);
   EXPECT_GT(ReadMostRestarts("on_failure").value_or(-1), 1'000'000);
   for (const std::string restart : {"always", "on_failure3", "on_failure:", "on_failure:0",
                                     "on_failure:-1", "on_failure:3x", "on_failure:99999999999"}) {
     EXPECT_THAT(std::string(ReadMostRestarts(restart).status().message()),
-                AllOf(HasSubstr("flag --restart: expected on_failure, or on_failure:N"),
+                AllOf(HasSubstr("flag --restart: expected never, on_failure, or on_failure:N"),
                       EndsWith("; got " + restart)));
   }
 }

@@ -200,6 +200,7 @@ std::vector<std::string> JobOnHosts::FlagsFor(int host, const std::string& coord
   flags.insert(flags.end(), of_workers.begin(), of_workers.end());
   if (options_.has_trace) flags.push_back("--trace");
   if (options_.most_restarts > 0) flags.push_back(RestartFlag(options_.most_restarts));
+  if (!options_.replaces_servers) flags.push_back(absl::StrCat("--restart=", kNeverRestart));
   if (coordinator.empty()) {
     flags.push_back(absl::StrCat("--rendezvous=", HostAndPort(address, 0)));
     flags.push_back(absl::StrCat("--job=", kEffectiveJobFile));

@@ -117,8 +117,12 @@ void SetNode(const Rendezvous& nodes, const NodeRole& role, LocalJob::Options& p
 
 absl::StatusOr<std::optional<RestartPlan>> MakeRestartPlan(const RunOptions& options,
                                                            const v1::JobSpec& job) {
-  if (options.most_restarts == 0) return std::nullopt;
   RestartPlan::Options plan;
+  if (options.most_restarts == 0) {
+    if (!options.replaces_servers) return std::nullopt;
+    plan.only_servers = true;
+    return RestartPlan::Create(plan);
+  }
   plan.most = options.most_restarts;
   const v1::MembershipSpec& membership = job.membership();
   plan.allows_other_bits = membership.has_allow_other_bits() && membership.allow_other_bits();

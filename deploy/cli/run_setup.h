@@ -33,7 +33,7 @@ absl::StatusOr<LocalJob::Options> ProcessOptions(const RunOptions& options);
 // Makes the processes those of one machine of several.
 void SetNode(const Rendezvous& nodes, const NodeRole& role, LocalJob::Options& processes);
 
-// What follows failures, and losses of workers on this machine; nothing without --restart. The
+// What follows failures, and losses of members on this machine; nothing with --restart=never. The
 // error of RestartPlan::Create.
 absl::StatusOr<std::optional<RestartPlan>> MakeRestartPlan(const RunOptions& options,
                                                            const v1::JobSpec& job);

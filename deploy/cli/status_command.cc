@@ -35,9 +35,16 @@ std::string ServerLine(const v1::ServerInfo& server, const v1::GetStatusReply& s
                                     [](const v1::TableSpec& one) { return one.has_sparse(); });
   if (!placement.empty() && !has_rows) absl::StrAppend(&line, "  ", BytesText(bytes));
   const auto& copies = status.view().copies();
-  const auto is_here = [&](const v1::ShardCopy& copy) { return copy.server() == server.server(); };
+  const auto is_here = [&](const v1::ShardCopy& copy) {
+    return copy.server() == server.server() && copy.fault().empty();
+  };
+  const auto is_made_here = [&](const v1::ShardCopy& copy) {
+    return is_here(copy) && !copy.is_whole();
+  };
   const auto num_copies = std::count_if(copies.begin(), copies.end(), is_here);
+  const auto num_made = std::count_if(copies.begin(), copies.end(), is_made_here);
   if (!copies.empty()) absl::StrAppend(&line, "  and ", num_copies, " copies");
+  if (num_made > 0) absl::StrAppend(&line, ", ", num_made, " of them being made");
   return line + "\n";
 }
 
@@ -149,6 +156,7 @@ std::string FormatStatus(const ProgressSample& now, const ProgressSample& before
     absl::StrAppendFormat(&text, "  %s\n", line);
   }
   for (const std::string& line : ReplacementLines(status)) absl::StrAppend(&text, line, "\n");
+  for (const std::string& line : ServerLossLines(status)) absl::StrAppend(&text, line, "\n");
   return text + DeviceLines(status);
 }
 

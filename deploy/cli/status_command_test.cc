@@ -9,6 +9,7 @@
 namespace capstan {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -67,7 +68,9 @@ TEST(StatusCommandTest, CopiesAreToldApartFromShards) {
   v1::JobView* view = status.mutable_view();
   for (uint32_t i = 0; i < 2; ++i) {
     view->add_server_of_shard(i);
-    view->add_copies()->set_server(1 - i);
+    v1::ShardCopy& copy = *view->add_copies();
+    copy.set_server(1 - i);
+    copy.set_is_whole(true);
     view->add_servers()->set_server(i);
     status.add_bytes_of_server(1500);
     status.mutable_copies()->add_whole();
@@ -77,6 +80,11 @@ TEST(StatusCommandTest, CopiesAreToldApartFromShards) {
   EXPECT_THAT(text, HasSubstr("\ncopies: 2 of 2 whole, equal at version 812\nservers"));
   EXPECT_THAT(text, HasSubstr("  1 shards  1.5 kB  and 1 copies\n"));
   EXPECT_THAT(FormatTop({absl::ZeroDuration(), status}, {}), HasSubstr("\ncopies: 2 of 2"));
+  view->mutable_copies(0)->set_is_whole(false);
+  view->mutable_copies(1)->set_fault("its server was lost");
+  EXPECT_THAT(FormatStatus({absl::ZeroDuration(), status}),
+              AllOf(HasSubstr("1.5 kB  and 1 copies, 1 of them being made\n"),
+                    HasSubstr("1.5 kB  and 0 copies\n")));
 }
 
 TEST(StatusCommandTest, WaitingJobSaysForHowManyAndNothingOfShards) {
@@ -186,6 +194,22 @@ TEST(StatusCommandTest, WhoWasReplacedInAHeldPlaceIsTold) {
   status.add_place_replacements()->set_text("worker 1 was lost at step 7\n");
   EXPECT_THAT(FormatStatus({absl::ZeroDuration(), status}),
               HasSubstr("\nworker 1 was lost at step 7"));
+}
+
+TEST(StatusCommandTest, LostServersAreTold) {
+  v1::GetStatusReply status;
+  v1::ServerLoss& loss = *status.add_server_losses();
+  loss.set_server(1);
+  loss.set_what("has failed: no memory\n");
+  loss.set_seconds_ago(12);
+  loss.set_shards_moved(2);
+  EXPECT_THAT(
+      FormatStatus({absl::ZeroDuration(), status}),
+      HasSubstr("\nserver 1 was lost 12 s ago (has failed: no memory\\x0a); 2 shards moved; "
+                "some shards have one copy\n"));
+  loss.set_seconds_until_whole(3.14);
+  EXPECT_THAT(FormatStatus({absl::ZeroDuration(), status}),
+              HasSubstr("; all had two copies again after 3.1 s\n"));
 }
 
 TEST(StatusCommandTest, FailedJobSaysWhy) {

@@ -42,19 +42,21 @@ std::string TimeLine(uint32_t worker, const v1::Progress& progress) {
       progress.mean_staleness_seen(), progress.max_staleness_seen());
 }
 
-// "lost: 1 worker, replaced: 1, ..."; nothing if nothing was lost.
+// "lost: workers 1 (replaced 1), servers 0 (replaced 0)"; nothing if nothing was lost.
 std::string LostLine(const v1::GetStatusReply& status) {
   int workers = status.replaced_workers_size();
-  int servers = 0;
+  // A server with which the job fails is not counted by the coordinator.
+  uint32_t dead = 0;
   for (const v1::WorkerInfo& worker : status.view().workers()) {
     const auto id = static_cast<int>(worker.worker());
     const bool is_done = id < status.progress_size() && HasDoneItsSteps(status.progress(id));
     workers += !worker.is_live() && !is_done;
   }
-  for (const v1::ServerInfo& server : status.view().servers()) servers += !server.is_live();
-  if (workers + servers == 0) return "";
+  for (const v1::ServerInfo& server : status.view().servers()) dead += !server.is_live();
+  const uint32_t servers = std::max(dead, status.servers_lost());
+  if (workers == 0 && servers == 0) return "";
   return absl::StrCat("lost: workers ", workers, " (replaced ", status.replaced_workers_size(),
-                      "), servers ", servers, "\n");
+                      "), servers ", servers, " (replaced ", status.servers_replaced(), ")\n");
 }
 
 bool HasEnded(const v1::GetStatusReply& status) {

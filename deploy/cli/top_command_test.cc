@@ -125,7 +125,10 @@ TEST(FormatTopTest, SaysWhatWasLost) {
   status.mutable_view()->mutable_workers(1)->set_is_live(false);
   status.add_replaced_workers();
   EXPECT_THAT(FormatTop({absl::ZeroDuration(), status}, {}),
-              HasSubstr("lost: workers 2 (replaced 1), servers 0\n"));
+              HasSubstr("lost: workers 2 (replaced 1), servers 0 (replaced 0)\n"));
+  status.set_servers_lost(3);
+  status.set_servers_replaced(2);
+  EXPECT_THAT(FormatTop({absl::ZeroDuration(), status}, {}), HasSubstr("servers 3 (replaced 2)\n"));
 }
 
 }  // namespace

@@ -17,6 +17,7 @@ import argparse
 import ctypes
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -237,7 +238,9 @@ class Compose:
 
     def check(self, name, service):
         expect_known(name, service, {"build", "cap_drop", "command", "depends_on", "image",
-                                     "read_only", "security_opt", "volumes"})
+                                     "read_only", "restart", "security_opt", "volumes"})
+        if not re.fullmatch(r"on-failure:\d", service.get("restart", "on-failure:0")):
+            fail(f"{name}: expected restart to be on-failure:N, got {service['restart']}")
         for key, value in (("image", IMAGE), ("read_only", True), ("cap_drop", ["ALL"]),
                            ("security_opt", ["no-new-privileges:true"])):
             if service.get(key) != value:
@@ -284,8 +287,13 @@ class Compose:
                 ended[name].set()
                 return
         log = self.engine.path("logs", name)
+        restarts = int(self.services[name].get("restart", "on-failure:0")[-1])
         with open(log, "w", encoding="utf-8") as output:
-            exit_codes[name] = self.container(name).run(stdout=output, stderr=subprocess.STDOUT)
+            for _ in range(1 + restarts):
+                exit_codes[name] = self.container(name).run(stdout=output,
+                                                            stderr=subprocess.STDOUT)
+                if exit_codes[name] == 0:
+                    break
         with open(log, encoding="utf-8") as text:
             for line in text:
                 print(f"{name}  | {line}", end="")

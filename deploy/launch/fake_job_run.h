@@ -80,6 +80,7 @@ class FakeJobRun {
     options.end_timeout = end_timeout;
     options.failure_timeout = failure_timeout;
     options.late_timeout = late_timeout;
+    options.server_patience = server_patience;
     const absl::Status result = JobRunner(options).Run();
     EXPECT_FALSE(job.HasRunning());
     return result;
@@ -95,6 +96,7 @@ class FakeJobRun {
   absl::Duration end_timeout = absl::Milliseconds(200);
   absl::Duration failure_timeout = absl::Milliseconds(200);
   absl::Duration late_timeout = absl::InfiniteDuration();
+  absl::Duration server_patience = absl::Milliseconds(50);
   RealClock real_clock;
   Clock* clock = &real_clock;
   bool has_all_members = true;

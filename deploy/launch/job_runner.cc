@@ -1,5 +1,6 @@
 #include "deploy/launch/job_runner.h"
 
+#include <algorithm>
 #include <csignal>
 #include <optional>
 #include <utility>
@@ -10,6 +11,16 @@
 #include "common/base/status_macros.h"
 
 namespace capstan {
+namespace {
+
+// For a job that has lost a server, and has no copies.
+std::string AdviceOnReplicas(const v1::JobView& view) {
+  return absl::StrCat("; with ", view.servers_size() > 1 ? "" : "two servers and ",
+                      "--replicas=2 the job would have gone on");
+}
+
+}  // namespace
+
 absl::Status JobRunner::Run() {
   start_ = options_.clock->Now();
   absl::Status result = Live();
@@ -48,7 +59,7 @@ absl::Status JobRunner::Watch(const std::string& restore) {
     ASSIGN_OR_RETURN(const bool is_done, LookAtProcesses());
     if (is_done) return absl::OkStatus();
     RETURN_IF_ERROR(JudgeStatus());
-    if (options_.restarts != nullptr) replacement_.EndSilentWorkers(life_.status.view());
+    replacement_.EndSilentMembers(life_.status.view(), options_.clock->Now());
     RETURN_IF_ERROR(CheckDeadline());
     RETURN_IF_ERROR(Advance());
     Pause();
@@ -125,6 +136,9 @@ absl::Status JobRunner::JudgeMember(const LocalJob::Ended& member) {
     case v1::TRAINING:
     case v1::EVALUATING:
     case v1::SAVING:
+      if (member.role == LocalJob::Role::kServer && MaySurviveServerLoss(life_.status.view())) {
+        return JudgeServerLoss(member);
+      }
       // Whatever its exit code, a program that ends before the job is lost to it.
       return member.exit.ok() && !member.is_program ? absl::OkStatus() : JudgeLoss(member);
     case v1::DONE:
@@ -168,12 +182,21 @@ void JobRunner::ShowLog(const LocalJob::Ended& member) {
   for (const std::string& line : member.LogLines()) options_.display->Notice(line);
 }
 
+absl::Status JobRunner::JudgeServerLoss(const LocalJob::Ended& server) {
+  if (!IsLossKnown(server, life_.status.view())) {
+    life_.unjudged.push_back(server);
+    return absl::OkStatus();
+  }
+  return replacement_.FollowServerLoss(server, life_.status, life_.address);
+}
+
 absl::Status JobRunner::JudgeLoss(const LocalJob::Ended& member) {
   using Answer = RestartPlan::LossAnswer;
   const bool is_worker = member.role == LocalJob::Role::kWorker;
-  const bool can_restart = options_.restarts != nullptr;
+  const bool can_restart = options_.restarts != nullptr && options_.restarts->replaces_workers();
   ShowLog(member);
-  if (!is_worker && StartsAgain()) return absl::AbortedError(member.ToString());
+  const std::string advice = is_worker ? "" : AdviceOnReplicas(life_.status.view());
+  if (!is_worker && StartsAgain()) return absl::AbortedError(member.ToString() + advice);
   // The place of the last worker is held, too.
   const bool is_held = can_restart && is_worker && RestartPlan::AreHeld(life_.status.view());
   const bool is_last = options_.job->has_all_members() && !options_.job->HasRunning(member.role);
@@ -183,13 +206,13 @@ absl::Status JobRunner::JudgeLoss(const LocalJob::Ended& member) {
       member.ToString(), can_restart && has_open_step && !refusal.empty()
                              ? absl::StrCat("; no other process could do its step again: ", refusal)
                              : "");
-  const absl::Status end = absl::AbortedError(absl::StrCat(text, "; it was the last one"));
+  const absl::Status end = absl::AbortedError(absl::StrCat(text, "; it was the last one", advice));
   if (is_last && !is_held) return end;
   const Answer answer =
       can_restart && is_worker ? options_.restarts->AfterLostWorker(life_.status) : Answer::kGoOn;
   if (is_last && answer == Answer::kGoOn) return end;
   if (answer == Answer::kReplace) {
-    return replacement_.Replace(member, life_.status.view(), life_.address);
+    return replacement_.ReplaceWorker(member, life_.status.view(), life_.address);
   }
   if (answer == Answer::kRestart && StartsAgain()) return absl::AbortedError(text);
   if (answer == Answer::kRestart && is_held) {
@@ -272,7 +295,8 @@ void JobRunner::StartEndTimeout() {
 }
 
 void JobRunner::WaitForTheEnd(absl::Duration timeout, bool waits_for_programs) {
-  const absl::Time deadline = options_.clock->Now() + timeout;
+  options_.job->KillServersOutside(life_.status.view());
+  absl::Time deadline = options_.clock->Now() + timeout;
   bool has_told = false;
   const auto keeps_waiting = [&] {
     const bool is_late = options_.clock->Now() >= deadline;
@@ -287,6 +311,10 @@ void JobRunner::WaitForTheEnd(absl::Duration timeout, bool waits_for_programs) {
   while (keeps_waiting() && !options_.take_interrupt()) {
     Pause();
     for (const LocalJob::Ended& process : options_.job->TakeEnded()) JudgeLateEnd(process);
+    const bool has_members = options_.job->HasRunning(LocalJob::Role::kServer) ||
+                             options_.job->HasRunning(LocalJob::Role::kWorker);
+    if (has_members || !options_.job->has_all_members()) continue;
+    deadline = std::min(deadline, options_.clock->Now() + options_.coordinator_timeout);
   }
 }
 

@@ -12,9 +12,9 @@
 #include "absl/time/time.h"
 #include "common/base/clock.h"
 #include "deploy/launch/local_job.h"
+#include "deploy/launch/member_replacement.h"
 #include "deploy/launch/progress_display.h"
 #include "deploy/launch/restart_plan.h"
-#include "deploy/launch/worker_replacement.h"
 #include "proto/coordinator_service.pb.h"
 
 namespace capstan {
@@ -35,7 +35,7 @@ class JobRunner {
         report_early_failure;
     // True once for each interrupt from the terminal. Required.
     std::function<bool()> take_interrupt;
-    // What follows a failure, and who replaces a lost worker. Null: the first failure is the end.
+    // What follows a failure, and who replaces a lost member. Null: the first failure is the end.
     RestartPlan* restarts = nullptr;
     // Required.
     ProgressDisplay* display = nullptr;
@@ -53,13 +53,19 @@ class JobRunner {
     absl::Duration end_timeout = absl::Seconds(10);
     // After a failure or an interrupt, all processes have this long to end. Then they are killed.
     absl::Duration failure_timeout = absl::Seconds(3);
+    // Then the coordinator alone has this long. It waits for members that have ended before it
+    // knows.
+    absl::Duration coordinator_timeout = absl::Milliseconds(300);
+    // A server that is lost to the job has this long to end by itself. Then it is killed.
+    absl::Duration server_patience = absl::Seconds(3);
     // After a failure before all members have registered, the coordinator answers for this long:
     // other machines that come late learn the reason.
     absl::Duration late_timeout = absl::Seconds(5);
   };
 
   explicit JobRunner(Options options)
-      : options_(std::move(options)), replacement_(options_.job, options_.display) {}
+      : options_(std::move(options)),
+        replacement_(options_.job, options_.restarts, options_.display, options_.server_patience) {}
 
   // Returns when all processes have ended: OK when the job succeeded, CANCELLED after an interrupt,
   // else the reason of the failure.
@@ -99,6 +105,8 @@ class JobRunner {
   absl::Status JudgeEarlyEnd(const LocalJob::Ended& member);
   // The same while the job needs this member.
   absl::Status JudgeLoss(const LocalJob::Ended& member);
+  // The same for a server of a job with copies. Waits until the coordinator knows of the loss.
+  absl::Status JudgeServerLoss(const LocalJob::Ended& server);
   // In a job that starts again: an error when the coordinator has declared it failed.
   absl::Status JudgeStatus() const;
   bool StartsAgain() const {
@@ -118,7 +126,7 @@ class JobRunner {
   void Pause();
 
   const Options options_;
-  WorkerReplacement replacement_;
+  MemberReplacement replacement_;
   absl::Time start_;  // of the first life
   Life life_;
   bool has_trained_ = false;  // in some life

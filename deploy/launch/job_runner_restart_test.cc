@@ -132,8 +132,8 @@ TEST_F(RestartTest, ALostServerStartsAllAgainFromTheNewestCheckpoint) {
   EXPECT_TRUE(result.ok()) << result;
   EXPECT_THAT(Lives(), ElementsAre(Not(HasSubstr("--restore")), EndsWith("--restore=" + newest)));
   EXPECT_THAT(run_.out.str(),
-              HasSubstr("server-0 ended (killed by signal 9): no error in its log; restart 1 from "
-                        "step 150 (checkpoint-000002)\n"));
+              AllOf(HasSubstr("server-0 ended (killed by signal 9): no error in its log; with "),
+                    HasSubstr("; restart 1 from step 150 (checkpoint-000002)\n")));
   EXPECT_EQ(plan_->CountsText(), "restarted 1 time");
 }
 
@@ -258,8 +258,9 @@ TEST_F(RestartTest, WithoutCheckpointsALostServerIsTheEnd) {
     return v1::TRAINING;
   };
   EXPECT_EQ(std::string(run_.Result().message()),
-            "server-0 ended (killed by signal 9): no error in its log; no restart: the job "
-            "has no checkpoints (--checkpoint_dir)");
+            "server-0 ended (killed by signal 9): no error in its log; with two servers and "
+            "--replicas=2 the job would have gone on; no restart: the job has no checkpoints "
+            "(--checkpoint_dir)");
   EXPECT_EQ(Lives().size(), 1);
 }
 
@@ -393,8 +394,9 @@ TEST_F(RestartTest, TheLastErrorSaysHowOftenTheJobWasRestartedAndWhyNotAgain) {
   Coordinator("exec sleep 1000");
   Server("echo disk full; exit 1");
   EXPECT_EQ(run_.Result().message(),
-            "server-0 ended (exit code 1): disk full; restarted 2 times; no restart: "
-            "--restart=on_failure:2 allows no more");
+            "server-0 ended (exit code 1): disk full; with two servers and --replicas=2 the job "
+            "would have gone on; restarted 2 times; no restart: --restart=on_failure:2 allows no "
+            "more");
   EXPECT_EQ(Lives().size(), 3);
 }
 

@@ -202,6 +202,20 @@ TEST(JobRunnerTest, InterruptIsToldToTheCoordinatorWhichTellsTheMembers) {
   EXPECT_EQ(run.Log("worker-1"), "told\n");
 }
 
+TEST(JobRunnerTest, ACoordinatorThatWaitsForMembersThatHaveEndedDoesNotDelayAnInterrupt) {
+  FakeJobRun run("waits_alone");
+  run.status = InPhase(v1::TRAINING);
+  run.interrupt_after = 100;
+  run.failure_timeout = absl::Seconds(60);
+  run.Coordinator("trap 'touch " + run.programs().Path("told") +
+                  "' TERM\nwhile true; do sleep 0.01; done");
+  run.programs().Write("capstan_server", WaitForFile(run.programs(), "told"));
+  run.programs().Write("capstan_worker", WaitForFile(run.programs(), "told"));
+  const absl::Time begin = absl::Now();
+  EXPECT_EQ(run.Result(), absl::CancelledError("interrupted"));
+  EXPECT_LT(absl::Now() - begin, absl::Seconds(30));
+}
+
 TEST(JobRunnerTest, InterruptBeforeTheCoordinatorListensKillsItAtOnce) {
   FakeJobRun run("early");
   run.interrupt_after = 0;

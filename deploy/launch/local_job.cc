@@ -20,6 +20,24 @@ namespace fs = std::filesystem;
 
 namespace {
 
+// The address in the line of a server's log "... registered as server 0 at HOST:PORT". Skips the
+// first `skipped_bytes`. Empty: there is no such line.
+std::string RegisteredAddress(const std::string& log_path, int64_t skipped_bytes) {
+  const std::string registered = "] registered as server ";
+  const std::string at = " at ";
+  std::ifstream in(log_path);
+  in.seekg(skipped_bytes);
+  for (std::string line; std::getline(in, line);) {
+    // Otherwise the line may still grow.
+    if (in.eof()) break;
+    const size_t begin = line.find(registered);
+    if (begin == line.npos) continue;
+    const size_t found = line.find(at, begin + registered.size());
+    if (found != line.npos) return line.substr(found + at.size());
+  }
+  return "";
+}
+
 // Nothing: there is no such file, or it is empty.
 std::optional<std::string> ReadFirstLine(const std::string& path) {
   std::ifstream in(path);
@@ -99,23 +117,27 @@ std::optional<std::string> LocalJob::CoordinatorAddress() const {
 
 absl::Status LocalJob::StartNextMember(const std::string& coordinator_address) {
   if (servers_started_ < options_.num_servers) {
-    return StartServer(servers_started_++, coordinator_address);
+    return StartServer(servers_started_++, coordinator_address, /*is_replacement=*/false);
   }
   return StartWorker(workers_started_++, coordinator_address, /*is_replacement=*/false);
 }
 
-absl::Status LocalJob::ReplaceWorker(const Ended& lost, const std::string& coordinator_address) {
+absl::Status LocalJob::Replace(const Ended& lost, const std::string& coordinator_address) {
+  if (lost.role == Role::kServer) {
+    return StartServer(lost.index, coordinator_address, /*is_replacement=*/true);
+  }
   return StartWorker(lost.index, coordinator_address, /*is_replacement=*/true);
 }
 
-absl::Status LocalJob::StartServer(int index, const std::string& coordinator_address) {
+absl::Status LocalJob::StartServer(int index, const std::string& coordinator_address,
+                                   bool is_replacement) {
   const std::string name = absl::StrCat("server-", index);
   std::vector<std::string> args = MemberArgs(coordinator_address);
   args.push_back("--listen=127.0.0.1:0");
   if (!options_.network.empty()) args.push_back(absl::StrCat("--network=", options_.network));
   AddTraceFlag(name, args);
   return StartChild(name, Role::kServer, index,
-                    {options_.server_program, std::move(args), /*log_path=*/""});
+                    {options_.server_program, std::move(args), /*log_path=*/""}, is_replacement);
 }
 
 absl::Status LocalJob::StartWorker(int index, const std::string& coordinator_address,
@@ -182,7 +204,7 @@ std::vector<LocalJob::Ended> LocalJob::TakeEnded() {
   return ended;
 }
 
-LocalJob::Ended LocalJob::EndOf(const Child& child, const ChildExit& exit) const {
+LocalJob::Ended LocalJob::EndOf(Child& child, const ChildExit& exit) const {
   constexpr size_t kLogLines = 10;
   const std::string log = LogPath(child.name);
   Ended ended;
@@ -195,6 +217,7 @@ LocalJob::Ended LocalJob::EndOf(const Child& child, const ChildExit& exit) const
   if (child.role == Role::kWorker && options_.program.first_rank.has_value()) {
     ended.rank = *options_.program.first_rank + child.index;
   }
+  if (child.role == Role::kServer) ended.address = AddressOf(child);
   if (ended.is_program) ended.last_lines = LastLines(log, child.earlier_log_bytes, kLogLines);
   return ended;
 }
@@ -202,6 +225,25 @@ LocalJob::Ended LocalJob::EndOf(const Child& child, const ChildExit& exit) const
 std::optional<std::string> LocalJob::RunningWorker(int rank) const {
   const Child* const worker = FindWorker(rank);
   return worker == nullptr ? std::nullopt : std::make_optional(worker->name);
+}
+
+std::optional<std::string> LocalJob::RunningServer(const std::string& address) {
+  const Child* const server = FindServer(address);
+  return server == nullptr ? std::nullopt : std::make_optional(server->name);
+}
+
+const std::string& LocalJob::AddressOf(Child& child) const {
+  if (child.address.empty()) {
+    child.address = RegisteredAddress(LogPath(child.name), child.earlier_log_bytes);
+  }
+  return child.address;
+}
+
+const LocalJob::Child* LocalJob::FindServer(const std::string& address) {
+  const auto found = std::find_if(running_.begin(), running_.end(), [&](Child& child) {
+    return child.role == Role::kServer && AddressOf(child) == address;
+  });
+  return address.empty() || found == running_.end() ? nullptr : &*found;
 }
 
 bool LocalJob::HasRunning(Role role) const {
@@ -219,6 +261,22 @@ const LocalJob::Child* LocalJob::FindWorker(int rank) const {
 
 void LocalJob::KillWorker(int rank) {
   if (const Child* const worker = FindWorker(rank)) worker->process->Signal(SIGKILL);
+}
+
+void LocalJob::KillServer(const std::string& address) {
+  if (const Child* const server = FindServer(address)) server->process->Signal(SIGKILL);
+}
+
+void LocalJob::KillServersOutside(const v1::JobView& view) {
+  for (Child& child : running_) {
+    if (child.role != Role::kServer) continue;
+    const std::string& address = AddressOf(child);
+    const bool is_lost = std::any_of(
+        view.servers().begin(), view.servers().end(), [&](const v1::ServerInfo& server) {
+          return !server.is_live() && !address.empty() && server.address() == address;
+        });
+    if (is_lost || (child.is_replacement && address.empty())) child.process->Signal(SIGKILL);
+  }
 }
 
 void LocalJob::SignalCoordinator(int signal) {
@@ -239,7 +297,7 @@ void LocalJob::Reset() {
 }
 
 absl::Status LocalJob::StartChild(std::string name, Role role, int index,
-                                  ChildProcess::Options process) {
+                                  ChildProcess::Options process, bool is_replacement) {
   const std::string log = LogPath(name);
   std::error_code no_log;
   if (fs::exists(log, no_log)) {
@@ -249,7 +307,8 @@ absl::Status LocalJob::StartChild(std::string name, Role role, int index,
   process.log_path = log;
   ASSIGN_OR_RETURN(std::unique_ptr<ChildProcess> started, ChildProcess::Start(process));
   const int64_t earlier_log_bytes = no_log ? 0 : static_cast<int64_t>(bytes);
-  running_.push_back({std::move(name), role, index, earlier_log_bytes, std::move(started)});
+  running_.push_back({std::move(name), role, index, earlier_log_bytes, is_replacement,
+                      std::move(started), /*address=*/""});
   return absl::OkStatus();
 }
 

@@ -79,6 +79,7 @@ class LocalJob {
     Role role;
     int index = 0;            // among the members of its role
     std::optional<int> rank;  // of a worker, if it is known
+    std::string address;      // of a server, once it has registered
     ChildExit exit;
     std::string last_line;  // LastErrorLine of what this process has logged
     // For a worker that is a program of the user's: the end of its log. Others have none.
@@ -105,8 +106,8 @@ class LocalJob {
   // has registered before it starts the next one. So names agree with ids. It does not wait for
   // programs of the user's: they may need each other, and have ranks.
   absl::Status StartNextMember(const std::string& coordinator_address);
-  // Starts another worker under the name, with the device and for the id of an ended one.
-  absl::Status ReplaceWorker(const Ended& lost, const std::string& coordinator_address);
+  // Starts another server or worker under the name of an ended one. A worker has its device and id.
+  absl::Status Replace(const Ended& lost, const std::string& coordinator_address);
   bool HasStartedAllMembers() const {
     return servers_started_ == options_.num_servers && workers_started_ == options_.num_workers;
   }
@@ -115,6 +116,8 @@ class LocalJob {
   bool HasRunningProgram() const { return runs_programs() && HasRunning(Role::kWorker); }
   // The worker of this rank, if it runs here: "worker-0".
   std::optional<std::string> RunningWorker(int rank) const;
+  // The server that has registered with this address, if it runs here: "server-0".
+  std::optional<std::string> RunningServer(const std::string& address);
   int servers_started() const { return servers_started_; }
   int workers_started() const { return workers_started_; }
 
@@ -124,6 +127,11 @@ class LocalJob {
   bool HasRunning(Role role) const;
   // TakeEnded has it soon. Does nothing when no worker of this rank runs here.
   void KillWorker(int rank);
+  // The same for the server that has registered with this address.
+  void KillServer(const std::string& address);
+  // For the end of the job: kills servers that do not hear of it, as they are lost to the job, or
+  // have not come to it in another one's place.
+  void KillServersOutside(const v1::JobView& view);
   // Does nothing when the coordinator does not run.
   void SignalCoordinator(int signal);
   // Returns when all processes have ended.
@@ -141,19 +149,26 @@ class LocalJob {
     Role role;
     int index;
     int64_t earlier_log_bytes;  // of the processes with this name before it
+    bool is_replacement;
     std::unique_ptr<ChildProcess> process;
+    std::string address;  // as in Ended, as soon as somebody has asked for it
   };
 
-  absl::Status StartServer(int index, const std::string& coordinator_address);
+  absl::Status StartServer(int index, const std::string& coordinator_address, bool is_replacement);
   absl::Status StartWorker(int index, const std::string& coordinator_address, bool is_replacement);
   // Null: no worker of this rank runs here.
   const Child* FindWorker(int rank) const;
+  // Null: no server with this address runs here.
+  const Child* FindServer(const std::string& address);
+  // Of a server; empty: it has not registered.
+  const std::string& AddressOf(Child& child) const;
   std::vector<std::string> MemberArgs(const std::string& coordinator_address) const;
   void AddSecurityFlags(std::vector<std::string>& args) const;
   absl::Status StartProgram(int index, const std::string& coordinator_address);
   // `process`: without its log.
-  absl::Status StartChild(std::string name, Role role, int index, ChildProcess::Options process);
-  Ended EndOf(const Child& child, const ChildExit& exit) const;
+  absl::Status StartChild(std::string name, Role role, int index, ChildProcess::Options process,
+                          bool is_replacement = false);
+  Ended EndOf(Child& child, const ChildExit& exit) const;
   void AddTraceFlag(const std::string& name, std::vector<std::string>& args) const;
   std::string LogPath(const std::string& name) const;
   std::string PortPath() const { return absl::StrCat(options_.run_dir, "/", kPortFile); }

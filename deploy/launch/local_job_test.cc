@@ -176,7 +176,7 @@ TEST(LocalJobTest, AProgramTakesThePlaceOfTheWorkerWithItsRank) {
   EXPECT_TRUE(ended["worker-1"].is_program);
   EXPECT_FALSE(ended["server-1"].is_program);
   const LocalJob::Ended lost = ended["worker-1"];
-  ASSERT_TRUE(job.ReplaceWorker(lost, "127.0.0.1:8").ok());
+  ASSERT_TRUE(job.Replace(lost, "127.0.0.1:8").ok());
   EXPECT_EQ(job.RunningWorker(4), "worker-1");
   EXPECT_EQ(job.RunningWorker(3), std::nullopt);
   WaitFor(all_end);
@@ -216,6 +216,64 @@ TEST(LocalJobTest, OneWorkerIsKilledAlsoIfItIsStopped) {
   EXPECT_EQ(job.RunningWorker(1), std::nullopt);
 }
 
+// A server's script: the first two register and run on, the third one has not registered so far.
+void WriteServers(const FakePrograms& programs) {
+  programs.Write("capstan_server",
+                 "echo $@ >>" + programs.Path("starts") + "\nn=$(wc -l <" +
+                     programs.Path("starts") +
+                     ")\n[ $n = 3 ] || echo \"I20260101 00:00:00 1 f.cc:1] registered as server "
+                     "$n at host:$n\"\nexec sleep 1000");
+}
+
+TEST(LocalJobTest, AServerIsKnownByTheAddressWithWhichItHasRegistered) {
+  const FakePrograms programs("server_address");
+  WriteServers(programs);
+  LocalJob job(OptionsFor(programs));
+  ASSERT_TRUE(job.StartNextMember("127.0.0.1:7").ok());
+  WaitFor([&job] { return job.RunningServer("host:1").has_value(); });
+  EXPECT_EQ(*job.RunningServer("host:1"), "server-0");
+  EXPECT_FALSE(job.RunningServer("host:2").has_value());
+  EXPECT_FALSE(job.RunningServer("").has_value());
+  job.KillServer("host:2");
+  job.KillServer("host:1");
+  std::vector<LocalJob::Ended> ended;
+  WaitFor([&] { return !(ended = job.TakeEnded()).empty(); });
+  EXPECT_EQ(ended[0].address, "host:1");
+  EXPECT_EQ(ended[0].exit.signal, SIGKILL);
+}
+
+TEST(LocalJobTest, AtTheEndServersAreKilledThatAreLostToTheJobOrHaveNotComeInAnothersPlace) {
+  const FakePrograms programs("servers_outside");
+  WriteServers(programs);
+  LocalJob::Options options = OptionsFor(programs);
+  options.num_servers = 3;
+  LocalJob job(options);
+  v1::JobView view;
+  for (const std::string address : {"host:1", "host:2"}) {
+    ASSERT_TRUE(job.StartNextMember("127.0.0.1:7").ok());
+    WaitFor([&] { return job.RunningServer(address).has_value(); });
+    v1::ServerInfo& server = *view.add_servers();
+    server.set_address(address);
+    server.set_is_live(address == "host:1");
+  }
+  ASSERT_TRUE(job.StartNextMember("127.0.0.1:7").ok());
+  std::vector<LocalJob::Ended> ended;
+  job.KillServersOutside(view);
+  WaitFor([&] { return !(ended = job.TakeEnded()).empty(); });
+  ASSERT_EQ(ended.size(), 1u) << "who has just started finds out by itself that the job has ended";
+  EXPECT_EQ(ended[0].name, "server-1");
+
+  fs::remove(programs.Path("starts"));
+  std::ofstream(programs.Path("starts")) << "1\n2\n";
+  ASSERT_TRUE(job.Replace(ended[0], "127.0.0.1:8").ok());
+  job.KillServersOutside(view);
+  WaitFor([&] { return !(ended = job.TakeEnded()).empty(); });
+  ASSERT_EQ(ended.size(), 1u);
+  EXPECT_EQ(ended[0].name, "server-1");
+  EXPECT_EQ(ended[0].address, "");
+  EXPECT_TRUE(job.RunningServer("host:1").has_value());
+}
+
 TEST(LocalJobTest, SignalReachesTheCoordinatorOnly) {
   const FakePrograms programs("signal");
   programs.Write("capstan_coordinator", FakePrograms::kRunForever);
@@ -249,7 +307,7 @@ TEST(LocalJobTest, AnotherWorkerHasTheNameTheDeviceAndTheLogOfTheLostOne) {
   WaitFor(all_end);
   const LocalJob::Ended lost = ended["worker-1"];
   ended.clear();
-  ASSERT_TRUE(job.ReplaceWorker(lost, "127.0.0.1:8").ok());
+  ASSERT_TRUE(job.Replace(lost, "127.0.0.1:8").ok());
   WaitFor(all_end);
   ASSERT_EQ(ended.size(), 1u);
   EXPECT_THAT(ended["worker-1"].last_line,

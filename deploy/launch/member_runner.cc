@@ -51,7 +51,9 @@ void MemberRunner::UpdateStatus() {
   if (!answers_) return;
   status_ = *std::move(reply);
   options_.display->Show(options_.clock->Now() - start_, status_);
-  if (IsAtEnd(status_.view())) deadline_ = options_.clock->Now() + options_.end_timeout;
+  if (!IsAtEnd(status_.view())) return;
+  deadline_ = options_.clock->Now() + options_.end_timeout;
+  options_.job->KillServersOutside(status_.view());
 }
 
 absl::Status MemberRunner::Look() {
@@ -65,17 +67,23 @@ absl::Status MemberRunner::Look() {
   std::vector<LocalJob::Ended> waiting = std::exchange(unjudged_, {});
   waiting.insert(waiting.end(), ended.begin(), ended.end());
   for (const LocalJob::Ended& member : waiting) RETURN_IF_ERROR(Judge(member));
-  if (options_.restarts != nullptr) replacement_.EndSilentWorkers(status_.view());
+  replacement_.EndSilentMembers(status_.view(), now);
   return absl::OkStatus();
 }
 
 absl::Status MemberRunner::Judge(const LocalJob::Ended& member) {
-  // Whether another worker takes its place depends on the job.
+  // Whether another one takes its place depends on the job.
+  const bool is_survivable = IsSurvivable(member);
   const bool may_be_replaced =
-      options_.restarts != nullptr && member.role == LocalJob::Role::kWorker;
-  if (may_be_replaced && !answers_ && !IsAtEnd(status_.view())) {
+      is_survivable || (options_.restarts != nullptr && options_.restarts->replaces_workers() &&
+                        member.role == LocalJob::Role::kWorker);
+  const bool is_known = !is_survivable || IsLossKnown(member, status_.view());
+  if (may_be_replaced && (!answers_ || !is_known) && !IsAtEnd(status_.view())) {
     unjudged_.push_back(member);
     return absl::OkStatus();
+  }
+  if (is_survivable) {
+    return replacement_.FollowServerLoss(member, status_, options_.coordinator);
   }
   // Whatever its exit code, a program that ends before the job is lost to it.
   const bool is_lost_program = member.is_program && answers_ && !IsAtEnd(status_.view());
@@ -84,16 +92,22 @@ absl::Status MemberRunner::Judge(const LocalJob::Ended& member) {
   return absl::OkStatus();
 }
 
+bool MemberRunner::IsSurvivable(const LocalJob::Ended& member) const {
+  // A good end is that of the job.
+  return member.role == LocalJob::Role::kServer && !member.exit.ok() &&
+         MaySurviveServerLoss(status_.view());
+}
+
 absl::Status MemberRunner::JudgeLoss(const LocalJob::Ended& member) {
   using Answer = RestartPlan::LossAnswer;
-  const bool may_be_replaced = options_.restarts != nullptr && answers_ &&
-                               member.role == LocalJob::Role::kWorker &&
-                               status_.view().phase() == v1::TRAINING;
+  const bool may_be_replaced =
+      options_.restarts != nullptr && options_.restarts->replaces_workers() && answers_ &&
+      member.role == LocalJob::Role::kWorker && status_.view().phase() == v1::TRAINING;
   const Answer answer =
       may_be_replaced ? options_.restarts->AfterLostWorker(status_) : Answer::kGoOn;
   if (answer == Answer::kReplace) {
     for (const std::string& line : member.LogLines()) options_.display->Notice(line);
-    return replacement_.Replace(member, status_.view(), options_.coordinator);
+    return replacement_.ReplaceWorker(member, status_.view(), options_.coordinator);
   }
   if (answer == Answer::kRestart && RestartPlan::AreHeld(status_.view())) {
     const absl::Status end = absl::AbortedError(member.ToString());

@@ -12,9 +12,9 @@
 #include "absl/time/time.h"
 #include "common/base/clock.h"
 #include "deploy/launch/local_job.h"
+#include "deploy/launch/member_replacement.h"
 #include "deploy/launch/progress_display.h"
 #include "deploy/launch/restart_plan.h"
-#include "deploy/launch/worker_replacement.h"
 #include "proto/coordinator_service.pb.h"
 
 namespace capstan {
@@ -30,7 +30,7 @@ class MemberRunner {
     std::string coordinator;
     // Asks it. Required.
     std::function<absl::StatusOr<v1::GetStatusReply>()> get_status;
-    // Who replaces a lost worker; only_replaces. Null: nobody.
+    // Who replaces a lost member; only_replaces or only_servers. Null: nobody.
     RestartPlan* restarts = nullptr;
     // Tells it that a program of the user's has ended before the job had all its members. Capstan's
     // own processes tell it themselves. Required with such programs.
@@ -49,10 +49,13 @@ class MemberRunner {
     // After the job's end, the processes have this long to end. Then they are killed. But after
     // success, programs of the user's may take as long as they like.
     absl::Duration end_timeout = absl::Seconds(10);
+    // A server that is lost to the job has this long to end by itself. Then it is killed.
+    absl::Duration server_patience = absl::Seconds(3);
   };
 
   explicit MemberRunner(Options options)
-      : options_(std::move(options)), replacement_(options_.job, options_.display) {}
+      : options_(std::move(options)),
+        replacement_(options_.job, options_.restarts, options_.display, options_.server_patience) {}
 
   // Returns when all processes have ended: OK when the job succeeded, CANCELLED after an interrupt,
   // else the reason of the failure.
@@ -67,20 +70,23 @@ class MemberRunner {
   // Remembers how members have ended, and tells of losses.
   absl::Status Judge(const LocalJob::Ended& member);
   absl::Status JudgeLoss(const LocalJob::Ended& member);
+  // Whether others may have copies of this lost server's shards.
+  bool IsSurvivable(const LocalJob::Ended& member) const;
   // Asks for the job's progress.
   void UpdateStatus();
   // The result, if it is known.
   std::optional<absl::Status> Result() const;
 
   const Options options_;
-  WorkerReplacement replacement_;
+  MemberReplacement replacement_;
   absl::Time start_;
   v1::GetStatusReply status_;  // the last answer
   absl::Time next_status_ = absl::InfinitePast();
   bool answers_ = true;        // the coordinator, when it was last asked
   bool has_good_end_ = false;  // of a member
   std::string first_loss_;     // how a member was lost; empty: none was
-  // Workers that have ended, to be judged once the coordinator answers again.
+  // Members that have ended, to be judged once the coordinator answers again, and of servers with
+  // copies once it knows of the loss.
   std::vector<LocalJob::Ended> unjudged_;
   absl::Status late_end_;               // of a program that has failed after the job was done
   std::optional<absl::Time> deadline_;  // for the members' end

@@ -68,15 +68,18 @@ class FakeMembers {
     options.clock = &clock;
     options.poll_interval = absl::Milliseconds(2);
     options.status_interval = absl::Milliseconds(20);
-    options.end_timeout = absl::Milliseconds(200);
+    options.end_timeout = end_timeout;
+    options.server_patience = absl::Milliseconds(50);
     const absl::Status result = MemberRunner(options).Run();
     EXPECT_FALSE(job.HasRunning());
     return result;
   }
 
+  void Server(const std::string& script) { programs_.Write("capstan_server", script); }
   void Worker(const std::string& script) { programs_.Write("capstan_worker", script); }
   std::string Path(const std::string& file) const { return programs_.Path(file); }
 
+  absl::Duration end_timeout = absl::Milliseconds(200);
   std::string worker_command;  // of a program in the place of capstan_worker; empty: none
   RestartPlan* restarts = nullptr;
   int questions = 0;
@@ -258,6 +261,94 @@ TEST(MemberRunnerTest, ALostWorkerThatRunsOnIsKilledAndReplaced) {
   EXPECT_TRUE(result.ok()) << result;
   EXPECT_THAT(members.out.str(),
               HasSubstr("worker-0 is lost to the job, but runs: it is killed\n"));
+}
+
+// A job with copies. Its server here has this address.
+v1::GetStatusReply TrainingWithCopies(bool is_live, const std::string& address = "host:1") {
+  v1::GetStatusReply status = *InPhase(v1::TRAINING);
+  status.mutable_view()->add_copies();
+  v1::ServerInfo& server = *status.mutable_view()->add_servers();
+  server.set_address(address);
+  server.set_is_live(is_live);
+  return status;
+}
+
+RestartPlan PlanForServers() {
+  RestartPlan::Options options;
+  options.only_servers = true;
+  return RestartPlan::Create(options).value();
+}
+
+// A server's script: the first one registers and ends so, the second one runs on.
+std::string FirstServerEnds(const FakeMembers& members, const std::string& end) {
+  return "echo >>" + members.Path("starts") + "; [ $(wc -l <" + members.Path("starts") +
+         ") -ge 2 ] && exec sleep 1000; echo 'I20260101 00:00:00 1 f.cc:1] registered as server 0 "
+         "at host:1'; " +
+         end;
+}
+
+TEST(MemberRunnerTest, AnotherServerIsStartedInALostOnesPlaceOnceTheCoordinatorKnows) {
+  FakeMembers members("server_replaced");
+  RestartPlan plan = PlanForServers();
+  members.restarts = &plan;
+  members.Server(FirstServerEnds(members, "touch " + members.Path("end") + "; kill -KILL $$"));
+  int questions_after_end = 0;
+  const absl::Status result = members.Result([&](int) -> absl::StatusOr<v1::GetStatusReply> {
+    if (absl::StrContains(members.out.str(), "another one is started")) return InPhase(v1::DONE);
+    if (std::filesystem::exists(members.Path("end"))) ++questions_after_end;
+    if (questions_after_end == 3) return absl::UnavailableError("the network is down");
+    return TrainingWithCopies(/*is_live=*/questions_after_end < 6);
+  });
+  EXPECT_TRUE(result.ok()) << result;
+  EXPECT_GE(questions_after_end, 6);
+  EXPECT_THAT(members.out.str(),
+              HasSubstr("server-0 ended (killed by signal 9): no error in its log; other servers "
+                        "have its shards, and another one is started in its place\n"));
+  EXPECT_EQ(plan.CountsText(), "1 server replaced");
+}
+
+TEST(MemberRunnerTest, AStoppedServerThatIsLostIsKilledAndReplaced) {
+  FakeMembers members("server_silent");
+  RestartPlan plan = PlanForServers();
+  members.restarts = &plan;
+  members.Server(FirstServerEnds(members, "exec sleep 1000"));
+  const absl::Status result = members.Result([&](int) -> absl::StatusOr<v1::GetStatusReply> {
+    if (absl::StrContains(members.out.str(), "another one is started")) return InPhase(v1::DONE);
+    return TrainingWithCopies(/*is_live=*/false);
+  });
+  EXPECT_TRUE(result.ok()) << result;
+  EXPECT_THAT(members.out.str(),
+              HasSubstr("server-0 is lost to the job, but runs: it is killed\n"));
+}
+
+TEST(MemberRunnerTest, TheGoodEndOfAServerWithCopiesIsThatOfTheJob) {
+  FakeMembers members("server_good_end");
+  members.Members("exit 0");
+  const absl::Status result =
+      members.Result([](int question) -> absl::StatusOr<v1::GetStatusReply> {
+        if (question == 1) return TrainingWithCopies(/*is_live=*/true);
+        return absl::UnavailableError("gone");
+      });
+  EXPECT_TRUE(result.ok()) << result;
+}
+
+TEST(MemberRunnerTest, AServerThatHasNotComeDoesNotDelayTheEnd) {
+  FakeMembers members("server_late");
+  RestartPlan plan = PlanForServers();
+  members.restarts = &plan;
+  members.end_timeout = absl::Seconds(60);
+  members.Server(FirstServerEnds(members, "kill -KILL $$"));
+  members.Worker("until [ -e " + members.Path("end") + " ]; do sleep 0.01; done");
+  const absl::Time begin = absl::Now();
+  const absl::Status result = members.Result([&](int) -> absl::StatusOr<v1::GetStatusReply> {
+    if (!absl::StrContains(members.out.str(), "another one is started")) {
+      return TrainingWithCopies(/*is_live=*/false);
+    }
+    std::ofstream(members.Path("end")) << "yes";
+    return InPhase(v1::DONE);
+  });
+  EXPECT_TRUE(result.ok()) << result;
+  EXPECT_LT(absl::Now() - begin, absl::Seconds(30));
 }
 
 TEST(MemberRunnerTest, AWorkerThatMayNotBeReplacedAgainEndsTheRun) {

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
 #include "server/checkpoint/checkpoint_folder.h"
@@ -28,6 +29,12 @@ int64_t StepsOfAll(const v1::GetStatusReply& status) {
     if (progress.steps_done() > 0) least = std::min(least, progress.steps_done());
   }
   return least == std::numeric_limits<int64_t>::max() ? 0 : least;
+}
+
+// Whether each shard had two copies again before the latest loss of a server.
+bool WereWhole(const v1::GetStatusReply& status) {
+  const int losses = status.server_losses_size();
+  return losses < 2 || status.server_losses(losses - 2).seconds_until_whole() > 0;
 }
 
 absl::Status VerifyFiles(const std::string& path, const v1::CheckpointManifest& manifest) {
@@ -62,7 +69,10 @@ absl::StatusOr<RestartPlan::Restart> RestartPlan::AfterFailure(const absl::Statu
   if (!checkpoints.ok()) return give_up(checkpoints.status().message());
   NoteNewest(*checkpoints);
   ++failures_in_a_row_;
-  steps_done_ = 0;  // The next life may begin before that.
+  // The next life may begin before that.
+  steps_done_ = 0;
+  server_steps_done_ = 0;
+  servers_in_a_row_ = 0;
   // The caller may not have seen it train.
   const std::string reason = ReasonToEnd(has_trained || !checkpoints->empty());
   if (!reason.empty()) return give_up(reason);
@@ -86,12 +96,11 @@ absl::StatusOr<RestartPlan::Restart> RestartPlan::AfterFailure(const absl::Statu
 RestartPlan::LossAnswer RestartPlan::AfterLostWorker(const v1::GetStatusReply& status) {
   // The coordinator declares the job failed as soon as it learns of the loss, unless the worker's
   // place is held for another one.
-  const bool may_replace = replaced_ + restarts_ < options_.most;
-  const bool may_keep_bits = AreHeld(status.view()) && may_replace;
+  const bool may_keep_bits = AreHeld(status.view()) && MayReplace();
   if (!may_keep_bits && !options_.allows_other_bits && HasBspStepsLeft(status)) {
     return LossAnswer::kRestart;
   }
-  if (status.view().phase() != v1::TRAINING || !may_replace) return LossAnswer::kGoOn;
+  if (status.view().phase() != v1::TRAINING || !MayReplace()) return LossAnswer::kGoOn;
   // A folder that cannot be read has no newer checkpoint.
   if (const auto checkpoints = Checkpoints(); checkpoints.ok()) NoteNewest(*checkpoints);
   if (const int64_t done = StepsOfAll(status); done > steps_done_) {
@@ -104,11 +113,36 @@ RestartPlan::LossAnswer RestartPlan::AfterLostWorker(const v1::GetStatusReply& s
   return LossAnswer::kReplace;
 }
 
+std::string RestartPlan::AfterLostServer(const v1::GetStatusReply& status, bool had_come) {
+  if (status.view().phase() == v1::SAVING) return "the job is near its end";
+  if (!MayReplace()) return LimitText();
+  const int64_t done = StepsOfAll(status);
+  if (had_come && done > server_steps_done_ && WereWhole(status)) {
+    server_steps_done_ = done;
+    servers_in_a_row_ = 0;
+  }
+  if (servers_in_a_row_ == kMostReplacementsInARow) {
+    return absl::StrCat(kMostReplacementsInARow,
+                        " others were lost in a row before the job had two copies and a further "
+                        "step: the reason seems to last");
+  }
+  ++servers_in_a_row_;
+  ++replaced_servers_;
+  return "";
+}
+
 std::string RestartPlan::CountsText() const {
-  std::string text;
-  if (restarts_ > 0) text = absl::StrCat("restarted ", CountText(restarts_, "time"));
-  if (replaced_ == 0) return text;
-  return absl::StrCat(text, text.empty() ? "" : ", ", CountText(replaced_, "worker"), " replaced");
+  std::vector<std::string> texts;
+  if (restarts_ > 0) texts.push_back(absl::StrCat("restarted ", CountText(restarts_, "time")));
+  if (replaced_ > 0) texts.push_back(absl::StrCat(CountText(replaced_, "worker"), " replaced"));
+  if (replaced_servers_ > 0) {
+    texts.push_back(absl::StrCat(CountText(replaced_servers_, "server"), " replaced"));
+  }
+  return absl::StrJoin(texts, ", ");
+}
+
+std::string RestartPlan::LimitText() const {
+  return absl::StrCat("--restart=on_failure:", options_.most, " allows no more");
 }
 
 absl::StatusOr<std::vector<std::string>> RestartPlan::Checkpoints() const {
@@ -136,9 +170,7 @@ std::string RestartPlan::ReasonToEnd(bool has_trained) const {
     return "the job failed before its first step, and a restart may only repeat that; if the "
            "reason lay outside the job, as with a kill, start it again";
   }
-  if (restarts_ + replaced_ >= options_.most) {
-    return absl::StrCat("--restart=on_failure:", options_.most, " allows no more");
-  }
+  if (!MayReplace()) return LimitText();
   if (options_.checkpoint_dir.empty() && replaced_in_a_row_ == kMostReplacementsInARow) {
     return absl::StrCat(kMostReplacementsInARow,
                         " workers were lost in a row without a further step: the reason seems to "

@@ -14,26 +14,30 @@
 
 namespace capstan {
 
-// Decides what follows the failure of a job on this machine, or the loss of a worker here. Counts
-// the restarts and the replaced workers. Not thread-safe.
+// Decides what follows the failure of a job on this machine, or the loss of a member here. Counts
+// the restarts and the replaced members. Not thread-safe.
 class RestartPlan {
  public:
   static constexpr int kNoLimit = std::numeric_limits<int>::max();
   // A job with this number of failures in a row, and no newer checkpoint between them, is given up.
   static constexpr int kMostFailuresInARow = 10;
   // After this number of replaced workers in a row, and neither a newer checkpoint nor a further
-  // step of all workers between them, a lost worker is a failure of the job.
+  // step of all workers between them, a lost worker is a failure of the job. After this number of
+  // replaced servers in a row, and no further step of all workers with two copies of each shard
+  // between them, the job goes on without the lost one.
   static constexpr int kMostReplacementsInARow = 10;
 
   struct Options {
     // Folder of the job's checkpoints. Empty: there are none, and only workers are replaced.
     std::string checkpoint_dir;
-    // Largest number of restarts and replaced workers, together.
+    // Largest number of restarts and replaced members, together.
     int most = kNoLimit;
     // As in v1::MembershipSpec.
     bool allows_other_bits = false;
-    // The job is on several machines: each replaces its own workers, and nobody starts all again.
+    // The job is on several machines: each replaces its own members, and nobody starts all again.
     bool only_replaces = false;
+    // Only lost servers are replaced, while others have copies of their shards.
+    bool only_servers = false;
   };
 
   struct Restart {
@@ -55,7 +59,8 @@ class RestartPlan {
   static absl::StatusOr<RestartPlan> Create(Options options);
 
   // Whether there is a restart after some failures.
-  bool starts_again() const { return !options_.only_replaces; }
+  bool starts_again() const { return !options_.only_replaces && !options_.only_servers; }
+  bool replaces_workers() const { return !options_.only_servers; }
   // The next restart. All processes of the job have ended. Otherwise `failure`, with the reason for
   // no restart. `has_trained`: some life of the job has begun to train.
   absl::StatusOr<Restart> AfterFailure(const absl::Status& failure, bool has_trained);
@@ -64,7 +69,11 @@ class RestartPlan {
   // to end, whether it starts again or not. kReplace counts as a replacement.
   LossAnswer AfterLostWorker(const v1::GetStatusReply& status);
 
-  // "restarted 3 times, 1 worker replaced". Empty: neither has happened.
+  // What follows the loss of a server while others have copies of its shards. Empty: another one is
+  // started, which counts as a replacement. Else why not. `had_come`: it had registered.
+  std::string AfterLostServer(const v1::GetStatusReply& status, bool had_come);
+
+  // "restarted 3 times, 1 worker replaced, 2 servers replaced". Empty: none has happened.
   std::string CountsText() const;
 
  private:
@@ -75,15 +84,21 @@ class RestartPlan {
   void NoteNewest(const std::vector<std::string>& checkpoints);
   // Why the job does not start again; empty: it does.
   std::string ReasonToEnd(bool has_trained) const;
+  bool MayReplace() const { return restarts_ + replaced_ + replaced_servers_ < options_.most; }
+  // "--restart=on_failure:3 allows no more".
+  std::string LimitText() const;
 
   Options options_;
   std::set<std::string> earlier_;  // names of an earlier run's checkpoints
   std::string newest_;             // path of the newest checkpoint so far
-  int64_t steps_done_ = 0;         // by all workers, at the latest replacement
+  int64_t steps_done_ = 0;         // by all workers, at the latest replacement of a worker
+  int64_t server_steps_done_ = 0;  // the same of a server
   int restarts_ = 0;
-  int replaced_ = 0;
+  int replaced_ = 0;  // workers
+  int replaced_servers_ = 0;
   int failures_in_a_row_ = 0;
   int replaced_in_a_row_ = 0;
+  int servers_in_a_row_ = 0;
 };
 
 }  // namespace capstan

@@ -189,6 +189,62 @@ TEST_F(RestartPlanTest, AJobOnSeveralMachinesOnlyReplacesWorkers) {
   EXPECT_EQ(plan->AfterLostWorker(TrainingWithHeldPlaces()), Answer::kReplace);
 }
 
+// Each shard had two copies again after the first loss, if `was_whole`.
+v1::GetStatusReply AfterSecondLoss(int64_t steps_done, bool was_whole) {
+  v1::GetStatusReply status = TrainingStatus({steps_done, steps_done});
+  status.add_server_losses()->set_seconds_until_whole(was_whole ? 2 : 0);
+  status.add_server_losses();
+  return status;
+}
+
+TEST_F(RestartPlanTest, ReplacedServersCountWithWorkersAndRestarts) {
+  RestartPlan plan = Plan(/*most=*/3);
+  const v1::GetStatusReply status = TrainingUnder(v1::ConsistencySpec::SSP);
+  EXPECT_EQ(plan.AfterLostServer(status, /*had_come=*/true), "");
+  EXPECT_EQ(plan.AfterLostServer(status, /*had_come=*/false), "");
+  EXPECT_EQ(plan.AfterLostWorker(status), Answer::kReplace);
+  EXPECT_EQ(plan.AfterLostServer(status, /*had_come=*/true),
+            "--restart=on_failure:3 allows no more");
+  EXPECT_EQ(plan.AfterLostWorker(status), Answer::kGoOn);
+  EXPECT_EQ(plan.CountsText(), "1 worker replaced, 2 servers replaced");
+}
+
+TEST_F(RestartPlanTest, NoServerIsReplacedWhileTheResultIsWritten) {
+  RestartPlan plan = Plan();
+  v1::GetStatusReply status;
+  status.mutable_view()->set_phase(v1::SAVING);
+  EXPECT_EQ(plan.AfterLostServer(status, /*had_come=*/true), "the job is near its end");
+  EXPECT_EQ(plan.CountsText(), "");
+}
+
+TEST_F(RestartPlanTest, AStepWithTwoCopiesBeginsANewRowOfReplacedServers) {
+  RestartPlan plan = Plan();
+  int64_t step = 0;
+  for (int i = 0; i < 30; ++i) {
+    EXPECT_EQ(plan.AfterLostServer(AfterSecondLoss(++step, true), /*had_come=*/true), "");
+  }
+  // One more is in the row already.
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(plan.AfterLostServer(AfterSecondLoss(step, true), /*had_come=*/true), "");
+    EXPECT_EQ(plan.AfterLostServer(AfterSecondLoss(step + 1, false), /*had_come=*/true), "");
+    EXPECT_EQ(plan.AfterLostServer(AfterSecondLoss(step + 1, true), /*had_come=*/false), "");
+  }
+  EXPECT_THAT(plan.AfterLostServer(AfterSecondLoss(step, true), /*had_come=*/true),
+              HasSubstr("10 others were lost in a row"));
+  EXPECT_EQ(plan.AfterLostServer(AfterSecondLoss(step + 1, true), /*had_come=*/true), "");
+}
+
+TEST_F(RestartPlanTest, APlanForServersAloneStartsNothingElse) {
+  RestartPlan::Options options;
+  EXPECT_TRUE(RestartPlan::Create(options)->replaces_workers());
+  options.only_servers = true;
+  auto plan = RestartPlan::Create(options);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_FALSE(plan->starts_again());
+  EXPECT_FALSE(plan->replaces_workers());
+  EXPECT_EQ(plan->AfterLostServer(TrainingWithHeldPlaces(), /*had_come=*/true), "");
+}
+
 TEST_F(RestartPlanTest, AFolderThatCannotBeReadIsAnError) {
   std::ofstream(dir_) << "a file";
   EXPECT_THAT(std::string(RestartPlan::Create({dir_}).status().message()),

@@ -14,11 +14,16 @@ program() {
   printf '#!/usr/bin/env bash\n%s\n' "$2" >"$1"
   chmod +x "$1"
 }
-program tools/scontrol 'for i in 1 2; do echo "NodeName=node$i NodeAddr=10.0.0.$i"; done'
+program tools/scontrol '
+  case "$*" in
+    "show hostnames "*) echo "$3" ;;
+    requeue*) echo "$*" >requeued ;;
+    *) for i in 1 2; do echo "NodeName=node$i NodeAddr=10.0.0.$i"; done ;;
+  esac'
 program tools/squeue 'echo RUNNING'
 program tools/scancel 'true'
 program tools/hostname 'echo 192.168.7.1 192.168.7.2'
-# Runs the tasks one after the other, on two nodes in turn.
+# Runs the tasks one after the other, on two nodes in turn. A task with 137 was killed.
 program tools/srun '
   echo "$*" >>srun.flags
   tasks=1
@@ -29,11 +34,25 @@ program tools/srun '
   for ((i = 0; i < tasks; i++)); do
     export SLURM_STEP_ID=0 SLURM_PROCID=$i SLURM_LOCALID=$((i / 2)) SLURMD_NODENAME=node$((1 + i % 2))
     export SLURM_GTIDS="$(seq --separator=, $((i % 2)) 2 $((tasks - 1)))"
-    "$@" || echo "srun: error: ${SLURMD_NODENAME}: task $i: Exited with exit code $?"
+    "$@" || {
+      code=$?
+      end="Exited with exit code ${code}"
+      [[ ${code} != 137 ]] || end=Killed
+      if [[ -e node_fails ]]; then
+        rm node_fails
+        echo "srun: error: Node failure on ${SLURMD_NODENAME}"
+      fi
+      echo "srun: error: ${SLURMD_NODENAME}: task $i: ${end}"
+    }
   done'
-for each in server worker; do
-  program "programs/capstan_${each}" 'echo "$0 $*" >>"programs/flags"'
-done
+program programs/capstan_worker 'echo "$0 $*" >>"programs/flags"'
+# Its first lives end as `server_ends` says: the process with this signal, or the whole task.
+program programs/capstan_server '
+  echo "$0 $*" >>"programs/flags"
+  read -r victim signal <server_ends || exit 0
+  sed -i 1d server_ends
+  [[ "${victim}" == process ]] && kill "-${signal}" $$ || kill "-${signal}" "${PPID}"'
+touch server_ends
 # Its first lives end as `outcomes` says, with a checkpoint each.
 program programs/capstan_coordinator '
   echo "$0 $*" >>"programs/flags"
@@ -120,6 +139,44 @@ run_job 'finished 9\n' 0 --allow_other_bits
 expect runs/slurm-7/job.textproto "allow_other_bits: true"
 run_job 'failed 0\nfinished 9\n' 1
 expect output "it failed before its first step, and a restart may only repeat that"
+
+# A server with copies is started again: in its task, or in a step of its own.
+expect runs/slurm-7/job.textproto "replicas: 2"
+expect srun.flags "--no-kill"
+run_job 'finished 9\n' 0 --replicas=1
+expect runs/slurm-7/job.textproto "replicas: 1"
+run_job 'finished 9\n' 0 --transport=ucx
+if grep replicas runs/slurm-7/job.textproto; then exit 1; fi
+echo 'process KILL' >server_ends
+run_job 'finished 9\n' 0
+expect output "server-0 on node2 was killed by signal 9; another one takes its place"
+expect_equal 3 "$(grep --count capstan_server programs/flags)"
+echo 'task KILL' >server_ends
+run_job 'finished 9\n' 0
+expect output "server-0 on node2 has ended; its log: " "another server-0 is started"
+expect srun.flags "--overlap --exact --ntasks=1"
+expect_equal 3 "$(grep --count capstan_server programs/flags)"
+expect_equal 1 "$(ls -d runs/slurm-7/start-* | wc -l)"
+# A lost node takes its tasks along, of which srun may also tell alone.
+touch node_fails
+echo 'task KILL' >server_ends
+run_job 'finished 9\n' 0 --consistency=ssp
+expect output "server-0 on node2 has ended; its log: " "another server-0 is started"
+expect_equal 1 "$(grep --count "another server-0 is started" output)"
+expect_equal 3 "$(grep --count capstan_server programs/flags)"
+# With a worker or a server without a copy on it, Slurm has to find another node.
+program tools/sleep 'true'
+touch node_fails
+echo 'task KILL' >server_ends
+run_job 'failed 5\n' 1
+expect output "a node is lost, so the job is queued again"
+expect requeued "requeue 7"
+rm tools/sleep
+# Without copies, all starts again, if it may.
+echo 'process KILL' >server_ends
+run_job 'failed 5\nfinished 9\n' 0 --replicas=1
+expect output "start 2: "
+if grep "another server-0" output; then exit 1; fi
 
 # Another job with the same folder does not.
 run_job 'finished 9\n' 0 --run_dir=shared

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Tries deploy/slurm/capstan.sbatch on a cluster of Slurm on this machine, which it makes and takes
-# down: three nodes, each with an address of its own. Takes 2 minutes. The last line is
+# down: three nodes, each with an address of its own. Takes 3 minutes. The last line is
 # "N passed, N failed". Needs root, and installs Debian's Slurm and munge if they are missing.
 # Usage: deploy/slurm/test.sh [--programs=DIR]
 #   --programs=DIR   the programs to try: bin of a bundle, or bazel-bin; bazel-bin unless given, which
@@ -105,6 +105,13 @@ kill_one() {
   wait_until "${patience}" has_checkpoint "$1" && kill -KILL "$(process_of "$1" "$2")"
 }
 
+# kill_task NAME PROGRAM: the same for the whole task of the process. Slurm's step has one for each.
+kill_task() {
+  local process
+  wait_until "${patience}" has_checkpoint "$1" && process="$(process_of "$1" "$2")" &&
+    kill -KILL "$(ps --no-headers --format=ppid "${process}" | tr --delete ' ')" "${process}"
+}
+
 # check NAME COMMAND...: counts one case. `&&` joins commands in one string.
 check() {
   local name="$1" text="$2"
@@ -176,21 +183,56 @@ try_losses() {
   check lost_worker "a worker is killed" kill_one lost_worker capstan_worker
   submit lost_server --nodes=2 "${digits}" --epochs=240 "${saving}"
   check lost_server "a server is killed" kill_one lost_server capstan_server
+  submit lost_task --nodes=2 "${digits}" --epochs=240 "${saving}"
+  check lost_task "the task of a server is killed" kill_task lost_task capstan_server
+  submit lost_copy --nodes=2 "${digits}" --replicas=1 --epochs=240 "${saving}"
+  check lost_copy "a server without a copy is killed" kill_one lost_copy capstan_server
   submit replaced --nodes=2 "${digits}" --consistency=ssp --staleness=2 --epochs=240 "${saving}"
   check replaced "a worker is killed" kill_one replaced capstan_worker
-  check lost_server "goes on from a checkpoint" \
-    "ends_with lost_server 0 && log_has lost_server 'start 2: .* goes on from checkpoint'"
+  check lost_server "another server, and no second start" \
+    'ends_with lost_server 0 && log_has lost_server "server-[01] on node[12] was killed by signal 9; another" &&
+     [[ "$(summary lost_server servers_replaced)" == 1 ]] && ! log_has lost_server "start 2"'
+  check lost_task "another server in a step of its own, and no second start" \
+    'ends_with lost_task 0 && log_has lost_task "another server-[01] is started" &&
+     [[ "$(summary lost_task servers_replaced)" == 1 ]] && ! log_has lost_task "start 2"'
+  check lost_copy "goes on from a checkpoint" \
+    "ends_with lost_copy 0 && log_has lost_copy 'start 2: .* goes on from checkpoint'"
   check lost_worker "another worker, and no second start" \
     'ends_with lost_worker 0 && log_has lost_worker "killed by signal 9; another one takes its place" &&
      [[ "$(summary lost_worker workers_replaced)" == 1 ]] && ! log_has lost_worker "start 2"'
-  for name in lost_worker lost_server; do
+  for name in lost_worker lost_server lost_task lost_copy; do
     check "${name}" "the hash of an undisturbed run" \
       '[[ -n "${long_hash}" && "$(summary '"${name}"' parameters_xxh3)" == "${long_hash}" ]]'
   done
-  check lost_server "the reason in the batch log" log_has lost_server 'server-[01] on node[12]: '
+  check lost_copy "the reason in the batch log" log_has lost_copy 'server-[01] on node[12]'
   check replaced "exit code 0 and another worker" \
     'ends_with replaced 0 && log_has replaced "killed by signal 9; another one takes its place" &&
      [[ "$(summary replaced workers_replaced)" == 1 ]]'
+}
+
+# Kills all processes of a node, without a word to Slurm's controller.
+kill_node() {
+  local task tasks
+  mapfile -t tasks < <(grep --files-with-matches --null-data "^SLURMD_NODENAME=$1\$" \
+    /proc/[0-9]*/environ 2>/dev/null | cut --delimiter=/ --fields=3)
+  kill -KILL "$(pgrep --full "slurmd -D -N $1\$")"
+  # Slurm's processes of the steps are the tasks' parents.
+  for task in "${tasks[@]}"; do
+    kill -KILL "$(ps --no-headers --format=ppid --pid "${task}" | tr --delete ' ')" || true
+  done
+  kill -KILL "${tasks[@]}" || true
+  scontrol update "NodeName=$1" State=DOWN Reason=test
+}
+
+# node3 has the task of server-1 alone.
+try_lost_node() {
+  submit lost_node --nodes=3 "${digits}" --epochs=240 "${saving}"
+  check lost_node "a node is lost" 'wait_until "${patience}" has_checkpoint lost_node && kill_node node3'
+  check lost_node "another server on another node, and no second start" \
+    'ends_with lost_node 0 && log_has lost_node "another server-1 is started" &&
+     [[ "$(summary lost_node servers_replaced)" == 1 ]] && ! log_has lost_node "start 2"'
+  check lost_node "the hash of an undisturbed run" \
+    '[[ -n "${long_hash}" && "$(summary lost_node parameters_xxh3)" == "${long_hash}" ]]'
 }
 
 try_requeue() {
@@ -262,7 +304,7 @@ try_gpus() {
 
 capstan="${programs}/capstan"
 [[ -x "${capstan}" ]] || capstan="${programs}/deploy/cli/capstan"
-for part in digits failures cancelled losses requeue ucx program gpus; do
+for part in digits failures cancelled losses requeue ucx program gpus lost_node; do
   began=${SECONDS}
   "try_${part}"
   echo "${part}: $((SECONDS - began)) s"

@@ -156,7 +156,8 @@ void Coordinator::NoteBrokenHeartbeat(const v1::HeartbeatRequest& request) {
   Answers answers;
   {
     MutexLock lock(&mu_);
-    if (is_stopped_ || !state_.HoldsPlaceOf(member, Incarnation(request.incarnation()))) return;
+    if (is_stopped_) return;
+    if (!state_.LosesNothingWith(member, Incarnation(request.incarnation()))) return;
     if (auto broken = parked_.Take(member)) AnswerLocked(*std::move(broken), answers);
     leases_.DoubtBroken(member, clock_.Now());
     SettleLocked(answers);
@@ -170,8 +171,10 @@ void Coordinator::Handle(v1::ReportFailureRequest request, Callback<v1::ReportFa
   {
     MutexLock lock(&mu_);
     status = state_.ReportFailure(request);
-    const bool is_member = !request.before_registering();
-    if (status.ok() && is_member) told_.insert({request.role(), request.id()});
+    // Another process may take the id of a server without which the job goes on.
+    const bool keeps_id = request.role() == v1::HeartbeatRequest::WORKER || state_.has_ended();
+    if (status.ok() && !request.before_registering() && keeps_id)
+      told_.insert({request.role(), request.id()});
     SettleLocked(answers);
   }
   done(EmptyReply<v1::ReportFailureReply>(status));
@@ -276,7 +279,7 @@ void Coordinator::OnAlarm() {
     if (is_stopped_) return;
     const absl::Time now = clock_.Now();
     for (const LeaseTable::Expired& expired : leases_.TakeExpired(now)) {
-      state_.DeclareDead(expired.member, /*is_broken=*/expired.was_doubted);
+      TakeEndOfLeaseLocked(expired);
     }
     state_.CheckRegistration();
     state_.GiveUpPlaces();
@@ -286,11 +289,22 @@ void Coordinator::OnAlarm() {
   Give(std::move(answers));
 }
 
+void Coordinator::TakeEndOfLeaseLocked(const LeaseTable::Expired& expired) {
+  const MemberKey member = expired.member;
+  if (expired.was_doubted && member.role == v1::HeartbeatRequest::SERVER) {
+    // Another server may have been lost since, and its shards have lost their copies here.
+    const Member& server = state_.facts().members.servers().at(member.id);
+    const bool is_needed = !state_.LosesNothingWith(member, server.incarnation);
+    if (is_needed && server.is_live()) return leases_.Renew(member, clock_.Now());
+  }
+  state_.DeclareDead(member, /*is_broken=*/expired.was_doubted);
+}
+
 void Coordinator::SuspectWorkerLocked(uint32_t worker) {
   const MemberKey member{v1::HeartbeatRequest::WORKER, worker};
   const std::vector<Member>& workers = state_.facts().members.workers();
   if (worker >= workers.size() || parked_.Has(member)) return;
-  if (!state_.HoldsPlaceOf(member, workers[worker].incarnation)) return;
+  if (!state_.LosesNothingWith(member, workers[worker].incarnation)) return;
   leases_.DoubtClaimed(member, clock_.Now());
 }
 

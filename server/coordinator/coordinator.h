@@ -63,9 +63,9 @@ class Coordinator : public CoordinatorEndpoint {
   // Adds what is known of the job.
   void AddMetrics(MetricsPage& page);
 
-  // The connection of this member's heartbeat has broken: maybe its process has ended. A worker of
-  // a job whose places are held has only a short time left to send another one. So has a worker
-  // that has sent none since its last answer, if another process asks for its rank.
+  // The connection of this member's heartbeat has broken: maybe its process has ended. If nothing
+  // would be lost with it, it has only a short time left to send another one. So has a worker that
+  // has sent none since its last answer, if another process asks for its rank.
   void NoteBrokenHeartbeat(const v1::HeartbeatRequest& member);
 
   // Ends the job, for a reason of the coordinator's own process.
@@ -98,6 +98,7 @@ class Coordinator : public CoordinatorEndpoint {
 
   // Declares members dead after their lease, and answers heartbeats after their interval.
   void OnAlarm();
+  void TakeEndOfLeaseLocked(const LeaseTable::Expired& expired) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   // Another process asks for the rank of this worker, whose place would be held. It may have ended.
   void SuspectWorkerLocked(uint32_t worker) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void AnswerLocked(ParkedHeartbeats::Heartbeat heartbeat, Answers& answers)

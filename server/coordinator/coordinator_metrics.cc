@@ -82,8 +82,7 @@ int HeldPlacesIn(const v1::JobView& view) {
 void AddJobMetrics(const v1::GetStatusReply& status, int workers_lost, MetricsPage& page) {
   const v1::JobView& view = status.view();
   AddPhase(view.phase(), page);
-  const int live_servers = LiveCount(view.servers());
-  AddMembers("server", live_servers, view.servers_size(), status.num_servers(), page);
+  AddMembers("server", LiveCount(view.servers()), view.servers_size(), status.num_servers(), page);
   AddMembers("worker", LiveCount(view.workers()), view.workers_size(), status.num_workers(), page);
   page.Add("capstan_workers_lost_total", workers_lost);
   page.Add("capstan_workers_replaced_total", status.replaced_workers_size());
@@ -92,7 +91,8 @@ void AddJobMetrics(const v1::GetStatusReply& status, int workers_lost, MetricsPa
   const double held_seconds =
       replacements > 0 ? status.place_replacements(replacements - 1).seconds() : 0;
   page.Add("capstan_place_held_seconds", held_seconds);
-  page.Add("capstan_servers_lost_total", view.servers_size() - live_servers);
+  page.Add("capstan_servers_lost_total", status.servers_lost());
+  page.Add("capstan_servers_replaced_total", status.servers_replaced());
   AddCopies(status.copies(), page);
   page.Add("capstan_staleness_bound_steps", StalenessBound(view));
   for (const v1::WorkerInfo& worker : view.workers()) {

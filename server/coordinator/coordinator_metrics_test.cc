@@ -37,6 +37,8 @@ TEST(CoordinatorMetricsTest, MembersAreLiveDeadAndExpected) {
   status.mutable_view()->add_workers()->set_is_live(true);
   status.mutable_view()->add_workers()->set_is_live(false);
   status.add_replaced_workers();
+  status.set_servers_lost(3);
+  status.set_servers_replaced(2);
   const std::string text = TextOf(status, /*workers_lost=*/2);
   for (const char* const sample : {
            "members{role=\"server\",state=\"live\"} 1",
@@ -46,7 +48,8 @@ TEST(CoordinatorMetricsTest, MembersAreLiveDeadAndExpected) {
            "expected_members{role=\"worker\"} 3",
            "workers_lost_total 2",
            "workers_replaced_total 1",
-           "servers_lost_total 0",
+           "servers_lost_total 3",
+           "servers_replaced_total 2",
        }) {
     EXPECT_THAT(text, HasSubstr(std::string("\ncapstan_") + sample + "\n"));
   }

@@ -194,6 +194,35 @@ std::string WarningOfCopies(const v1::CopyReport& copies) {
   return given_up.empty() ? "" : absl::StrCat(given_up, "; the job went on with one copy of it");
 }
 
+// "2 servers were lost, and 1 was replaced; nothing was lost; one copy is left of 12 shards".
+std::string LossesText(uint32_t lost, uint32_t replaced, int64_t without_copy) {
+  std::string text = absl::StrCat(lost, lost == 1 ? " server was lost" : " servers were lost");
+  if (replaced == lost) {
+    absl::StrAppend(&text, " and replaced");
+  } else if (replaced > 0) {
+    absl::StrAppend(&text, ", and ", replaced, replaced == 1 ? " was" : " were", " replaced");
+  }
+  absl::StrAppend(&text, "; nothing was lost");
+  if (without_copy > 0) {
+    absl::StrAppend(&text, "; one copy is left of ", without_copy,
+                    without_copy == 1 ? " shard" : " shards");
+  }
+  return text;
+}
+
+void WriteServerLosses(const JobOutcome& outcome, nlohmann::ordered_json& summary) {
+  const v1::GetStatusReply& status = outcome.last_status;
+  const auto& copies = status.view().copies();
+  const int64_t without_copy = std::count_if(
+      copies.begin(), copies.end(), [](const v1::ShardCopy& copy) { return !copy.is_whole(); });
+  const uint32_t lost = status.servers_lost();
+  summary["servers_lost"] = lost;
+  summary["servers_replaced"] = status.servers_replaced();
+  summary["shards_without_copy"] = without_copy;
+  if (!outcome.status.ok() || lost == 0) return;
+  summary["server_losses"] = LossesText(lost, status.servers_replaced(), without_copy);
+}
+
 nlohmann::ordered_json PointOf(const v1::TuningReport::Point& point) {
   return {{"partition_bytes", point.partition_bytes()},
           {"credit_bytes", point.credit_bytes()},
@@ -312,6 +341,7 @@ std::string SummaryJson(const v1::JobSpec& job, const JobOutcome& outcome) {
   summary["bytes_pulled"] = totals.bytes_pulled;
   if (outcome.last_status.has_copies()) {
     summary["bytes_between_servers"] = outcome.last_status.copies().record_bytes();
+    WriteServerLosses(outcome, summary);
   }
   if (HasCodec(job.codec())) WriteCompression(job, outcome, totals, summary);
   summary["mean_staleness_seen"] = totals.mean_staleness_seen;

@@ -32,8 +32,9 @@ struct JobOutcome {
 // seem wrong (training_verdict.h), a checkpoint could not be written, devices differ, or a lost
 // worker has changed the bits. What a program has not told has no key: its accuracy, its losses.
 // `model` is there only for programs. The keys of codecs are there only in jobs with a codec other
-// than float32; a ratio is the size as float32 divided by the size that was sent. A tuned job's
-// `tuning` has every measurement, the choice and its reason.
+// than float32; those of lost servers, with a text, in jobs with two replicas. A ratio is the size
+// as float32 divided by the size that was sent. A tuned job's `tuning` has every measurement, the
+// choice and its reason.
 std::string SummaryJson(const v1::JobSpec& job, const JobOutcome& outcome);
 
 }  // namespace capstan

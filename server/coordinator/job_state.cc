@@ -31,13 +31,15 @@ JobState::JobState(v1::JobSpec job, const Clock& clock, std::optional<RestorePoi
       consistency_(facts_.job.consistency(), facts_.restored.manifest),
       devices_(facts_.restored.manifest, consistency_),
       output_(facts_.job),
+      replicas_(facts_),
+      losses_(facts_, replicas_),
       links_(facts_.job, facts_.restored.manifest, output_),
       schedule_(facts_.job, facts_.restored.manifest),
       auto_codecs_(facts_.job, facts_.restored.manifest, links_.report()),
       checkpoint_(facts_.job.checkpoint(), facts_.restored, consistency_,
                   [this] { return ManifestOfJob(facts_, plans_); }),
       plans_({&devices_, &entering_, &consistency_, &held_, &output_, &links_, &schedule_,
-              &auto_codecs_, &checkpoint_, &replicas_}) {
+              &auto_codecs_, &checkpoint_, &replicas_, &losses_}) {
   if (!facts_.restored.is_empty()) {
     const int64_t step = facts_.restored.manifest.step();
     events_.emplace_back(
@@ -46,10 +48,6 @@ JobState::JobState(v1::JobSpec job, const Clock& clock, std::optional<RestorePoi
   }
   EnterPhase(v1::REGISTERING);
   Publish();
-}
-
-absl::StatusOr<uint32_t> JobState::RegisterServer(const v1::RegisterServerRequest& request) {
-  return Welcome(registration_.AddServer(request, events_));
 }
 
 absl::StatusOr<uint32_t> JobState::RegisterWorker(const v1::RegisterWorkerRequest& request) {
@@ -89,9 +87,15 @@ absl::Status JobState::Heartbeat(const v1::HeartbeatRequest& request) {
   if (has_ended()) return absl::OkStatus();
   if (request.role() == kWorker) TakeSteps(request.id(), request.progress());
   member->Update(request);
-  for (JobPlan* plan : plans_) RETURN_IF_ERROR(plan->Report(request));
+  const bool is_of_old_placement =
+      request.role() == kServer && request.view_version() < facts_.placement_version;
+  for (JobPlan* plan : plans_) {
+    if (!is_of_old_placement || plan == &replicas_) RETURN_IF_ERROR(plan->Report(request));
+  }
   if (Settle()) Publish();
-  if (request.role() == kWorker && request.is_leaving()) Leave(request.id());
+  if (request.is_leaving()) {
+    request.role() == kServer ? LeaveServer(request.id()) : Leave(request.id());
+  }
   return absl::OkStatus();
 }
 
@@ -124,6 +128,12 @@ absl::Status JobState::ReportFailure(const v1::ReportFailureRequest& request) {
                                                                Incarnation(request.incarnation())));
     if (request.came_after_end() && member->entered_late) {
       Leave(request.id(), /*came_after_end=*/true);
+      return absl::OkStatus();
+    }
+    if (request.role() == kServer && GoesOnWithoutServer(request.id())) {
+      const std::string reason =
+          request.reason().empty() ? "it does not say why" : CutText(request.reason());
+      EndServer(request.id(), {"has failed", absl::StrCat("has failed: ", reason), reason});
       return absl::OkStatus();
     }
   }
@@ -213,12 +223,6 @@ void JobState::EndFileWork(const absl::Status& result) {
   Publish();
 }
 
-bool JobState::HoldsPlaceOf(MemberKey key, Incarnation incarnation) const {
-  const std::vector<Member>& workers = facts_.members.workers();
-  return key.role == kWorker && key.id < workers.size() && workers[key.id].is_live() &&
-         workers[key.id].incarnation == incarnation && held_.WouldHold(key.id, facts_);
-}
-
 void JobState::DeclareDead(MemberKey key, bool is_broken) {
   Member& member = facts_.members.OfRole(key.role).at(key.id);
   if (has_ended() || !member.is_live()) return;
@@ -226,11 +230,11 @@ void JobState::DeclareDead(MemberKey key, bool is_broken) {
   member.end = is_broken ? "was declared dead because its connection had broken"
                          : absl::StrCat("was declared dead because it was silent for ", silence,
                                         "; raise membership.lease_seconds if it was only slow");
-  if (key.role == kServer) return Take(LossOfServer(key.id, facts_, checkpoint_.newest()));
   const std::string reason =
       is_broken ? "its connection has broken" : absl::StrCat("silent for ", silence, " (lease)");
-  const std::string what = is_broken ? absl::StrCat(MemberName(key), " has ended, or ", reason)
-                                     : absl::StrCat(MemberName(key), " has been ", reason);
+  const std::string happened = absl::StrCat(is_broken ? "has ended, or " : "has been ", reason);
+  if (key.role == kServer) return EndServer(key.id, {member.end, happened, reason});
+  const std::string what = absl::StrCat(MemberName(key), " ", happened);
   if (!facts_.result.has_value()) return LoseWorker({key.id, what, reason});
   Take(LossAfterResult(what, reason));
   Publish();
@@ -334,19 +338,22 @@ void JobState::Place() {
   const v1::SchedulerSpec& scheduler = links_.scheduler();
   const std::vector<uint64_t>& elements = facts_.tables.elements();
   const ShardMap map(elements, SliceBytes(scheduler), facts_.job.cluster().shard_count());
+  facts_.shard_bytes.assign(map.shard_bytes().begin(), map.shard_bytes().end());
   *facts_.view.mutable_scheduler() = scheduler;
-  const size_t num_servers = facts_.members.servers().size();
-  bytes_of_server_.assign(num_servers, 0);
-  uint32_t shard = 0;
-  for (const ServerId server : PlaceShards(map.shard_bytes(), static_cast<int>(num_servers))) {
+  const auto num_servers = static_cast<int>(facts_.members.servers().size());
+  for (const ServerId server : PlaceShards(map.shard_bytes(), num_servers)) {
     facts_.view.add_server_of_shard(server.value());
-    bytes_of_server_[server.value()] += map.BytesOf(ShardId(shard++));
   }
   facts_.view.set_own_arrays(facts_.tables.own_arrays());
-  facts_.view.set_epoch(1);
+  BeginEpoch();
   for (JobPlan* plan : plans_) plan->OnPlacement(facts_);
   std::string warning = WarningOfLostRows(facts_.job, facts_.tables.specs());
   if (!warning.empty()) events_.emplace_back(std::move(warning));
+}
+
+void JobState::BeginEpoch() {
+  facts_.view.set_epoch(view().epoch() + 1);
+  facts_.placement_version = view().version() + 1;
 }
 
 void JobState::EnterPhase(v1::Phase phase) {
@@ -374,8 +381,14 @@ v1::GetStatusReply JobState::Status(bool with_tables) const {
   *status.mutable_replaced_workers() = facts_.restored.manifest.replaced_workers();
   status.mutable_replaced_workers()->Add(members.replaced_workers().begin(),
                                          members.replaced_workers().end());
-  status.mutable_bytes_of_server()->Add(bytes_of_server_.begin(), bytes_of_server_.end());
   for (const Member& server : members.servers()) *status.add_load_of_server() = server.load;
+  if (view().epoch() > 0) {
+    status.mutable_bytes_of_server()->Resize(static_cast<int>(members.servers().size()), 0);
+  }
+  for (int shard = 0; shard < view().server_of_shard_size(); ++shard) {
+    const auto server = static_cast<int>(view().server_of_shard(shard));
+    status.mutable_bytes_of_server()->at(server) += facts_.shard_bytes[shard];
+  }
   const v1::JobSpec& job = facts_.job;
   status.set_job_name(job.name());
   status.set_num_servers(job.cluster().num_servers());

@@ -32,6 +32,7 @@
 #include "server/coordinator/plans/output_plan.h"
 #include "server/coordinator/plans/replica_plan.h"
 #include "server/coordinator/plans/schedule_plan.h"
+#include "server/coordinator/plans/server_losses.h"
 
 namespace capstan {
 
@@ -43,7 +44,8 @@ class JobState {
   // `job` is valid. `clock` must outlive the state. Without `restored`, the job begins anew.
   JobState(v1::JobSpec job, const Clock& clock, std::optional<RestorePoint> restored = {});
 
-  // The member's id. Errors are those of Registration.
+  // The member's id. Errors are those of Registration. A live server whose address a new one has is
+  // lost.
   absl::StatusOr<uint32_t> RegisterServer(const v1::RegisterServerRequest& request);
   absl::StatusOr<uint32_t> RegisterWorker(const v1::RegisterWorkerRequest& request);
   // The smaller id that must be registered before this worker's rank; none: it is its turn.
@@ -76,8 +78,9 @@ class JobState {
   // A registered member has been silent for the lease; or its heartbeat's connection has broken,
   // and it has not come again.
   void DeclareDead(MemberKey member, bool is_broken = false);
-  // Whether the member is a worker of this incarnation, and its place would be held.
-  bool HoldsPlaceOf(MemberKey member, Incarnation incarnation) const;
+  // Whether the member is live and of this incarnation, and nothing would be lost with it: a worker
+  // whose place would be held, or a server whose shards have whole copies.
+  bool LosesNothingWith(MemberKey member, Incarnation incarnation) const;
   // Fails the job when it has waited too long for its members to register.
   void CheckRegistration() {
     if (facts_.clock.Now() >= registration_deadline()) Fail(registration_.MissingText());
@@ -113,6 +116,11 @@ class JobState {
   // A worker leaves, as in v1::HeartbeatRequest::is_leaving, or because it `came_after_end`, as in
   // v1::ReportFailureRequest.
   void Leave(uint32_t worker, bool came_after_end = false);
+  // A server was asked to end: it leaves if the job goes on without it, or stays.
+  void LeaveServer(uint32_t server);
+  // A server is no member any more: its shards move, or the job fails.
+  void EndServer(uint32_t server, const ServerEnd& end);
+  bool GoesOnWithoutServer(uint32_t server) const;
   // A worker that computes is no member any more: its place is held, or the others go on, or the
   // job fails.
   void LoseWorker(const HeldPlaces::Loss& loss);
@@ -127,6 +135,8 @@ class JobState {
   // The latter alone.
   bool Advance();
   void Place();
+  // The next view has another placement than the present one.
+  void BeginEpoch();
   void EnterPhase(v1::Phase phase);
   // Makes the current state a new view.
   void Publish();
@@ -140,15 +150,16 @@ class JobState {
   DeviceKinds devices_;
   OutputPlan output_;
   ReplicaPlan replicas_;
+  ServerLosses losses_;
   LinkPlan links_;
   SchedulePlan schedule_;
   AutoCodecPlan auto_codecs_;
   CheckpointPlan checkpoint_;
   // In the order in which they are called: a plan comes behind those whose decision it looks at.
-  // Devices before consistency, output before links, consistency before checkpoints.
+  // Devices before consistency, output before links, consistency before checkpoints, replicas
+  // before losses.
   const std::vector<JobPlan*> plans_;
-  std::vector<uint64_t> bytes_of_server_;  // of primaries
-  uint64_t death_version_ = 0;             // the first view without the last worker that was lost
+  uint64_t death_version_ = 0;  // the first view without the last worker that was lost
 };
 
 }  // namespace capstan

@@ -271,6 +271,7 @@ TEST_F(JobStateTest, AWorkerTakesADeadOnesPlaceAndEntersWhenTheServersHaveSaidWh
   next_step.set_incarnation(50);
   next_step.set_step(6);
   const uint64_t version = state_.view().version();
+  heartbeat.set_view_version(version);
   ASSERT_TRUE(state_.Heartbeat(heartbeat).ok());
   EXPECT_EQ(state_.view().version(), version + 1);
   EXPECT_FALSE(state_.view().workers(1).is_entering());

@@ -91,13 +91,18 @@ ordered_json CheckpointJson(const v1::CheckpointStatus& checkpoint) {
           {"restored", checkpoint.restored()}, {"restored_step", checkpoint.restored_step()}};
 }
 
-// `server_of_shard` is that of the copies.
+// `server_of_shard` is that of the copies. `one_copy` has the shards without a whole second copy.
 ordered_json CopiesJson(const v1::GetStatusReply& status) {
   const v1::CopyReport& copies = status.copies();
   ordered_json servers = ordered_json::array();
-  for (const v1::ShardCopy& copy : status.view().copies()) servers.push_back(copy.server());
+  ordered_json one_copy = ordered_json::array();
+  for (const v1::ShardCopy& copy : status.view().copies()) {
+    if (!copy.is_whole()) one_copy.push_back(servers.size());
+    servers.push_back(copy.server());
+  }
   return {{"text", CopiesText(status)},
           {"server_of_shard", std::move(servers)},
+          {"one_copy", std::move(one_copy)},
           {"whole", copies.whole_size()},
           {"given_up", copies.faults_size()},
           {"bytes_to_copy", copies.bytes_to_copy()},
@@ -106,6 +111,21 @@ ordered_json CopiesJson(const v1::GetStatusReply& status) {
           {"records_unanswered", copies.records_unanswered()},
           {"held_replies", copies.held_replies()},
           {"equal_at_version", copies.equal_at_version()}};
+}
+
+// `seconds_until_whole` is null while some shards have one copy.
+ordered_json ServerLossesJson(const v1::GetStatusReply& status) {
+  ordered_json losses = ordered_json::array();
+  for (const v1::ServerLoss& loss : status.server_losses()) {
+    const bool are_whole = loss.seconds_until_whole() > 0;
+    losses.push_back({{"server", loss.server()},
+                      {"what", loss.what()},
+                      {"seconds_ago", Finite(loss.seconds_ago())},
+                      {"shards_moved", loss.shards_moved()},
+                      {"seconds_until_whole",
+                       are_whole ? Finite(loss.seconds_until_whole()) : ordered_json(nullptr)}});
+  }
+  return losses;
 }
 
 ordered_json TuningJson(const v1::TuningReport& tuning) {
@@ -138,7 +158,11 @@ void AddOptional(const v1::GetStatusReply& status, ordered_json& json) {
   if (status.has_codec()) json["codec"] = CodecText(status.codec());
   if (status.has_auto_codecs()) json["auto_codecs"] = status.auto_codecs().text();
   if (status.has_links()) json["links"] = status.links().text();
-  if (status.has_copies()) json["copies"] = CopiesJson(status);
+  if (status.has_copies()) {
+    json["copies"] = CopiesJson(status);
+    json["servers_replaced"] = status.servers_replaced();
+    json["server_losses"] = ServerLossesJson(status);
+  }
   if (status.has_tuning()) json["tuning"] = TuningJson(status.tuning());
   if (status.has_checkpoint()) json["checkpoint"] = CheckpointJson(status.checkpoint());
 }
@@ -163,6 +187,7 @@ std::string StatusJson(const v1::GetStatusReply& status, const std::vector<std::
     json["place_replacements"].push_back(replacement.text());
   }
   json["servers"] = ServersJson(status);
+  json["servers_lost"] = status.servers_lost();
   AddOptional(status, json);
   json["log"] = log;
   return json.dump(-1, ' ', /*ensure_ascii=*/true, ordered_json::error_handler_t::replace);

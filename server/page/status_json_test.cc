@@ -61,6 +61,9 @@ TEST(StatusJsonTest, HasTheNumbersOfTheStatus) {
   EXPECT_FALSE(status.contains("codec"));
   EXPECT_FALSE(status.contains("checkpoint"));
   EXPECT_FALSE(status.contains("copies"));
+  EXPECT_EQ(status["servers_lost"], 0);
+  EXPECT_FALSE(status.contains("servers_replaced"));
+  EXPECT_FALSE(status.contains("server_losses"));
 }
 
 TEST(StatusJsonTest, NumbersThatAreNotFiniteAndBytesThatAreNoTextStayJson) {
@@ -81,6 +84,7 @@ TEST(StatusJsonTest, PartsThatOnlySomeJobsHave) {
   status.mutable_copies()->add_whole();
   status.mutable_copies()->set_record_bytes(700);
   for (int i = 0; i < 3; ++i) status.mutable_view()->add_copies()->set_server(i);
+  status.mutable_view()->mutable_copies(0)->set_is_whole(true);
   v1::TuningReport::Point& tried = *status.mutable_tuning()->add_tried();
   tried.set_partition_bytes(4096);
   status.add_replaced_workers()->set_steps_done(3);
@@ -92,12 +96,39 @@ TEST(StatusJsonTest, PartsThatOnlySomeJobsHave) {
   EXPECT_EQ(parsed["checkpoint"]["dir"], "kept");
   EXPECT_EQ(parsed["copies"]["text"], "1 of 3 whole");
   EXPECT_EQ(parsed["copies"]["server_of_shard"], nlohmann::json({0, 1, 2}));
+  EXPECT_EQ(parsed["copies"]["one_copy"], nlohmann::json({1, 2}));
   EXPECT_EQ(parsed["copies"]["whole"], 1);
   EXPECT_EQ(parsed["copies"]["record_bytes"], 700);
   EXPECT_EQ(parsed["tuning"]["partition_bytes"], 4096);
   EXPECT_EQ(parsed["tuning"]["has_ended"], false);
   EXPECT_EQ(parsed["replaced_workers"][0]["steps_done"], 3);
   EXPECT_EQ(parsed["place_replacements"], nlohmann::json({"worker 1 was lost"}));
+}
+
+TEST(StatusJsonTest, LostServersOfAJobWithCopies) {
+  v1::GetStatusReply status = Training();
+  status.mutable_copies();
+  status.set_servers_lost(3);
+  status.set_servers_replaced(2);
+  v1::ServerLoss loss;
+  loss.set_server(1);
+  loss.set_what("has ended");
+  loss.set_seconds_ago(12.5);
+  loss.set_shards_moved(32);
+  loss.set_seconds_until_whole(3.5);
+  *status.add_server_losses() = loss;
+  loss.set_seconds_until_whole(0);
+  *status.add_server_losses() = loss;
+  const json parsed = json::parse(StatusJson(status, {}, false, true));
+  EXPECT_EQ(parsed["servers_lost"], 3);
+  EXPECT_EQ(parsed["servers_replaced"], 2);
+  ASSERT_EQ(parsed["server_losses"].size(), 2);
+  EXPECT_EQ(parsed["server_losses"][0], json({{"server", 1},
+                                              {"what", "has ended"},
+                                              {"seconds_ago", 12.5},
+                                              {"shards_moved", 32},
+                                              {"seconds_until_whole", 3.5}}));
+  EXPECT_TRUE(parsed["server_losses"][1]["seconds_until_whole"].is_null());
 }
 
 }  // namespace

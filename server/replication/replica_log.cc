@@ -13,6 +13,18 @@ uint64_t ReplicaLog::Append(const v1::ReplicaChange& change, Payload payload) {
   return last_;
 }
 
+void ReplicaLog::EndMoment() {
+  v1::ReplicaChange mark;
+  mark.set_has_more(true);
+  for (size_t i = records_.size(); i > 0 && records_[i - 1].sequence > last_of_moment_; --i) {
+    // Serialized messages one after the other are one message with the fields of both.
+    if (records_[i - 1].sequence == last_) continue;
+    records_[i - 1].change += mark.SerializeAsString();
+    bytes_ += mark.ByteSizeLong();
+  }
+  last_of_moment_ = last_;
+}
+
 std::optional<ReplicaLog::Record> ReplicaLog::TakeUnsent() {
   if (!has_unsent()) return std::nullopt;
   const Record& record = records_[unsent_++];

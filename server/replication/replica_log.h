@@ -29,6 +29,9 @@ class ReplicaLog {
   // The number of the latest one. 0: there was none.
   uint64_t last() const { return last_; }
 
+  // The changes since the last call were made in one moment. None of them was sent yet.
+  void EndMoment();
+
   // The next one to send, which stays until it is acknowledged. None: all were sent.
   std::optional<Record> TakeUnsent();
   bool has_unsent() const { return unsent_ < records_.size(); }
@@ -60,6 +63,7 @@ class ReplicaLog {
   void Release(Held held, ReleasedReplies* released);
 
   uint64_t last_ = 0;
+  uint64_t last_of_moment_ = 0;  // of EndMoment
   uint64_t acknowledged_ = 0;
   std::deque<Record> records_;  // behind acknowledged_
   size_t unsent_ = 0;           // the first of them that is to be sent

@@ -91,6 +91,29 @@ TEST_F(ReplicaLogTest, WhatIsSentAgainIsNotNew) {
   EXPECT_FALSE(log_.has_new());
 }
 
+TEST_F(ReplicaLogTest, ChangesOfAMomentButTheLastSayThatMoreComes) {
+  const auto take = [this] {
+    std::vector<bool> have_more;
+    while (const std::optional<ReplicaLog::Record> record = log_.TakeUnsent()) {
+      v1::ReplicaChange change;
+      EXPECT_TRUE(change.ParseFromString(record->change));
+      have_more.push_back(change.has_more());
+    }
+    return have_more;
+  };
+  Append();
+  log_.EndMoment();
+  for (int i = 0; i < 3; ++i) Append();
+  log_.EndMoment();
+  log_.EndMoment();
+  EXPECT_THAT(take(), ElementsAre(false, true, true, false));
+  Append();
+  log_.EndMoment();
+  EXPECT_THAT(take(), ElementsAre(false));
+  Acknowledge(5);
+  EXPECT_EQ(log_.unacknowledged_bytes(), 0u);
+}
+
 TEST_F(ReplicaLogTest, GivenUpNothingIsHeld) {
   Append();
   Hold(10);

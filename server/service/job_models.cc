@@ -58,10 +58,12 @@ absl::StatusOr<ModelOutput::Tables> TablesInFile(const v1::JobSpec& job,
 
 }  // namespace
 
-absl::StatusOr<JobModels> JobModels::Open(const v1::GetJobReply& job, const v1::JobView& view) {
+absl::StatusOr<JobModels> JobModels::Open(const v1::GetJobReply& job, const v1::JobView& view,
+                                          bool has_initial) {
   JobModels models(job.job(), view);
   RETURN_IF_ERROR(Annotate(models.OpenOutput(job), "--output"));
-  if (job.restore().empty()) RETURN_IF_ERROR(Annotate(models.OpenInitial(), "--initial"));
+  if (has_initial && job.restore().empty())
+    RETURN_IF_ERROR(Annotate(models.OpenInitial(), "--initial"));
   return models;
 }
 
@@ -122,17 +124,16 @@ ShardHost::InitialSource JobModels::initial() const {
   };
 }
 
-absl::Status JobModels::Save(ShardHost& host) {
+absl::Status JobModels::Save(ShardHost& host) const {
   if (output_ == nullptr) return absl::OkStatus();
   LOG(INFO) << "writing parameters into the file of --output";
-  const std::unique_ptr<ModelTables> file = std::move(output_);
   absl::Status status = host.ReadSlices([&](uint64_t offset, const SliceSnapshot& slice) {
     const v1::TableSpec& table = tables_.Get(static_cast<int>(slice.key.table.value()));
     const StateTensors state =
         job_.output_optimizer_state() ? StateTensorsOf(job_, table) : StateTensors();
-    return WriteDenseSlice(slice, table.name(), offset, state, *file);
+    return WriteDenseSlice(slice, table.name(), offset, state, *output_);
   });
-  if (status.ok()) status = file->Sync();
+  if (status.ok()) status = output_->Sync();
   return Annotate(status, "--output");
 }
 

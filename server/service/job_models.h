@@ -17,14 +17,15 @@ namespace capstan {
 class JobModels {
  public:
   // Opens them, so that a wrong path ends the job before the training. The errors name the flag.
-  static absl::StatusOr<JobModels> Open(const v1::GetJobReply& job, const v1::JobView& view);
+  // `has_initial` false: the server begins without a slice, and has no use for --initial.
+  static absl::StatusOr<JobModels> Open(const v1::GetJobReply& job, const v1::JobView& view,
+                                        bool has_initial = true);
 
   // What --initial has for the slices; null: there is none, or the job goes on from a checkpoint.
   ShardHost::InitialSource initial() const;
 
-  // Writes all slices of `host` into the file of --output, and closes it. Without --output, or a
-  // second time, it does nothing.
-  absl::Status Save(ShardHost& host);
+  // Writes all slices of `host` into the file of --output. Without --output it does nothing.
+  absl::Status Save(ShardHost& host) const;
 
  private:
   JobModels(const v1::JobSpec& job, const v1::JobView& view) : job_(job), tables_(view.tables()) {}
@@ -36,7 +37,7 @@ class JobModels {
   v1::JobSpec job_;
   ModelOutput::Tables tables_;
   std::shared_ptr<const ModelTables> initial_;  // null: none
-  std::unique_ptr<ModelTables> output_;         // the unfinished file; null: none, or written
+  std::unique_ptr<ModelTables> output_;         // the unfinished file; null: none
 };
 
 }  // namespace capstan

@@ -30,6 +30,14 @@ namespace {
 // Servers come after the workers in a trace. A worker's rank is its number.
 constexpr int kFirstServerRank = 1'000'000;
 
+// Until a server asks again for the place of a lost one.
+constexpr absl::Duration kBetweenQuestions = absl::Milliseconds(100);
+
+absl::Status LeftError() {
+  return absl::CancelledError(
+      absl::StrCat(kAskedToEnd, ", and has left: other servers have its shards"));
+}
+
 }  // namespace
 
 absl::Status ParameterServer::Run(ListenFunction listen) {
@@ -52,7 +60,7 @@ absl::Status ParameterServer::Run(ListenFunction listen) {
   options_.on_readiness(absl::UnavailableError("waits for all members of the job"));
   absl::Status status = Follow(job, *id);
   options_.on_readiness(absl::UnavailableError("the job has ended"));
-  if (!status.ok()) {
+  if (!status.ok() && !(HasLeft() && absl::IsCancelled(status))) {
     ReportFailure(coordinator, v1::HeartbeatRequest::SERVER, id->value(), options_.incarnation,
                   status, *options_.clock);
   }
@@ -66,11 +74,30 @@ absl::StatusOr<ServerId> ParameterServer::ListenAndRegister(const v1::JobSpec& j
   request.set_incarnation(options_.incarnation.value());
   request.set_address(address.grpc);
   request.set_host(options_.host);
-  ASSIGN_OR_RETURN(const v1::RegisterReply registered,
-                   AwaitReply(*options_.coordinator, request, *options_.clock));
+  ASSIGN_OR_RETURN(const v1::RegisterReply registered, Register(request, job.membership()));
   SetLogId(registered.id());
   LOG(INFO) << "registered as server " << registered.id() << " at " << address.grpc;
   return ServerId(registered.id());
+}
+
+absl::StatusOr<v1::RegisterReply> ParameterServer::Register(
+    const v1::RegisterServerRequest& request, const v1::MembershipSpec& membership) {
+  const absl::Time begin = options_.clock->Now();
+  bool has_told = false;
+  // As of a worker: a lost server's lease runs from the answer to its last heartbeat.
+  const absl::Duration patience =
+      absl::Seconds(membership.lease_seconds() + 2 * membership.heartbeat_seconds());
+  while (true) {
+    absl::StatusOr<v1::RegisterReply> reply =
+        AwaitReply(*options_.coordinator, request, *options_.clock);
+    const absl::Time now = options_.clock->Now();
+    if (!absl::IsResourceExhausted(reply.status()) || now - begin >= patience) return reply;
+    if (!std::exchange(has_told, true)) {
+      LOG(INFO) << "waits up to " << patience
+                << " for the place of a lost server: " << reply.status().message();
+    }
+    SleepUntil(*options_.clock, now + kBetweenQuestions);
+  }
 }
 
 absl::Status ParameterServer::Follow(const v1::GetJobReply& job, ServerId id) {
@@ -85,22 +112,29 @@ absl::Status ParameterServer::Follow(const v1::GetJobReply& job, ServerId id) {
   member.report = [this, &watch](v1::HeartbeatRequest& request) {
     Report(request);
     if (options_.end == nullptr || !options_.end->is_asked()) return;
+    request.set_is_leaving(has_copies_);
+    if (has_copies_) {
+      LOG_FIRST_N(INFO, 1) << kAskedToEnd << ": leaves once each of its shards has a whole copy "
+                           << "elsewhere; a second signal ends it at once";
+      return;
+    }
     watch.OnLost(absl::CancelledError(
         absl::StrCat(kAskedToEnd,
-                     ", and its shards are lost: go on from a checkpoint, or start the "
-                     "job again")));
+                     ", and its shards are lost: go on from a checkpoint, or start the job again; "
+                     "with --replicas=2 the job would go on")));
   };
   // ABORTED: there is nobody left to tell.
-  member.on_lost = [&watch](const absl::Status& status) {
-    watch.OnLost(absl::AbortedError(status.message()));
+  member.on_lost = [this, &watch](const absl::Status& status) {
+    const bool is_refused = absl::IsFailedPrecondition(status);
+    watch.OnLost(is_refused && HasLeft() ? LeftError() : absl::AbortedError(status.message()));
   };
   MemberAgent agent(std::move(member), *options_.coordinator, *options_.clock);
   report_now_ = [&agent] { agent.ReportNow(); };
   agent.Start();
   const absl::Status status = FollowViews(job, id, watch, acted_on);
   if (writer_ != nullptr) writer_->Stop();
-  // Readers may wait for copies on servers that have ended.
-  if (has_copies_) host_->End(absl::UnavailableError("the job has ended"));
+  // Workers may be told to ask another server, and readers wait for copies that are gone.
+  if (has_copies_) host_->End(absl::UnavailableError("the server has ended"));
   return status;
 }
 
@@ -111,11 +145,26 @@ absl::Status ParameterServer::FollowViews(const v1::GetJobReply& job, ServerId i
       return next.version() > acted_on;
     }));
     if (view.phase() == v1::DONE) return absl::OkStatus();
+    if (!IsLive(view, id)) {
+      if (HasLeft()) return LeftError();
+      return absl::AbortedError(
+          "the coordinator has taken this server for lost, and others have its shards; see its "
+          "log");
+    }
     // Heartbeats go on meanwhile.
     RETURN_IF_ERROR(Apply(job, id, view));
     acted_on = view.version();
     report_now_();
   }
+}
+
+bool ParameterServer::IsLive(const v1::JobView& view, ServerId id) const {
+  const v1::ServerInfo& self = view.servers(static_cast<int>(id.value()));
+  return self.is_live() && Incarnation(self.incarnation()) == options_.incarnation;
+}
+
+bool ParameterServer::HasLeft() const {
+  return has_copies_ && options_.end != nullptr && options_.end->is_asked();
 }
 
 absl::Status ParameterServer::Apply(const v1::GetJobReply& job, ServerId id,
@@ -128,12 +177,14 @@ absl::Status ParameterServer::Apply(const v1::GetJobReply& job, ServerId id,
   }
   credit_bytes_ = view.has_schedule() ? view.schedule().credit_bytes()
                                       : SchedulerOf(job.job(), view).credit_bytes();
+  has_copies_ = view.copies_size() > 0;
+  RETURN_IF_ERROR(FollowRoles(id, view));
   host_->SetEpoch(Epoch(view.epoch()));
   host_->SetLiveWorkers(LiveWorkers(view));
   FollowCopies(job, id, view);
   RETURN_IF_ERROR(FollowPeriods(view));
   FollowCheckpoint(view.checkpoint());
-  HoldBack(view);
+  RETURN_IF_ERROR(HoldBack(view));
   std::vector<v1::NextStep> next_steps;
   for (const v1::WorkerInfo& worker : view.workers()) {
     if (!worker.is_live() || !worker.is_entering()) continue;
@@ -147,7 +198,7 @@ absl::Status ParameterServer::Apply(const v1::GetJobReply& job, ServerId id,
     MutexLock lock(&mu_);
     next_steps_ = std::move(next_steps);
   }
-  return view.phase() == v1::SAVING ? models_->Save(*host_) : absl::OkStatus();
+  return FollowSaving(view);
 }
 
 absl::Status ParameterServer::CreateShards(const v1::GetJobReply& job, ServerId id,
@@ -157,10 +208,13 @@ absl::Status ParameterServer::CreateShards(const v1::GetJobReply& job, ServerId 
   options.interruption = options_.interruption;
   options.clock = options_.clock;
   ShardHost::Source source;
-  ASSIGN_OR_RETURN(JobModels models, JobModels::Open(job, view));
+  // A server that comes later gets copies only. What the job began with may be gone.
+  const bool begins = view.phase() == v1::PLACING;
+  ASSIGN_OR_RETURN(JobModels models, JobModels::Open(job, view, /*has_initial=*/begins));
   source.initial = models.initial();
   models_.emplace(std::move(models));
-  RETURN_IF_ERROR(OpenCheckpoints(job, view, source));
+  RETURN_IF_ERROR(OpenCheckpoints(job, view));
+  if (begins && !job.restore().empty()) RETURN_IF_ERROR(OpenRestored(job, source));
   LOG(INFO) << "creating " << options.shards.size() << " of " << options.shard_count
             << " shards, epoch " << options.epoch
             << (source.restored == nullptr ? "" : absl::StrCat(", from ", job.restore()));
@@ -176,8 +230,7 @@ absl::Status ParameterServer::CreateShards(const v1::GetJobReply& job, ServerId 
   return absl::OkStatus();
 }
 
-absl::Status ParameterServer::OpenCheckpoints(const v1::GetJobReply& job, const v1::JobView& view,
-                                              ShardHost::Source& source) {
+absl::Status ParameterServer::OpenCheckpoints(const v1::GetJobReply& job, const v1::JobView& view) {
   const std::string& dir = job.job().checkpoint().dir();
   if (dir.empty() && job.restore().empty()) return absl::OkStatus();
   if (options_.open_storage != nullptr) {
@@ -196,7 +249,10 @@ absl::Status ParameterServer::OpenCheckpoints(const v1::GetJobReply& job, const 
   writer.on_end = [this] { report_now_(); };
   writer.spawn = options_.spawn;
   writer_ = std::make_unique<CheckpointWriter>(std::move(writer));
-  if (job.restore().empty()) return absl::OkStatus();
+  return absl::OkStatus();
+}
+
+absl::Status ParameterServer::OpenRestored(const v1::GetJobReply& job, ShardHost::Source& source) {
   const absl::StatusOr<v1::CheckpointManifest> manifest = storage_->ReadManifest(job.restore());
   RETURN_IF_ERROR(Annotate(manifest.status(), "--restore"));
   if (HashManifest(*manifest) != job.restore_xxh3()) {
@@ -220,6 +276,7 @@ absl::Status ParameterServer::FollowPeriods(const v1::JobView& view) {
   if (view.consistency_size() == periods_acted_on_) return absl::OkStatus();
   ASSIGN_OR_RETURN(const TableSchedules schedules, SchedulesOfView(view));
   host_->SetSchedules(schedules);
+  holds_back_ = false;
   periods_acted_on_ = view.consistency_size();
   return absl::OkStatus();
 }
@@ -229,16 +286,21 @@ void ParameterServer::FollowCheckpoint(const v1::CheckpointOrder& order) {
   if (order.name().empty() || writer_ == nullptr) return;
   if (std::exchange(cut_for_, number) == number) return;
   writer_->Begin(number, order.name(), host_->filled_shards());
+  holds_back_ = false;
   host_->CutAt(Step(order.step()), [this, number](ShardSnapshot snapshot) {
     if (!snapshot.slices.empty()) writer_->Add(number, std::move(snapshot));
   });
 }
 
-void ParameterServer::HoldBack(const v1::JobView& view) {
+absl::Status ParameterServer::HoldBack(const v1::JobView& view) {
   const v1::CheckpointOrder& order = view.checkpoint();
   const bool is_agreeing = writer_ != nullptr && order.number() != 0 && order.name().empty();
   const bool is_held = is_agreeing || view.consistency_change() != 0;
   const int64_t step = is_held ? host_->HoldBack().value() : 0;
+  if (std::exchange(holds_back_, is_held) && !is_held) {
+    ASSIGN_OR_RETURN(const TableSchedules schedules, SchedulesOfView(view));
+    host_->SetSchedules(schedules);
+  }
   MutexLock lock(&mu_);
   if (view.consistency_change() != 0) {
     v1::HeldStep& held = held_step_.emplace();
@@ -247,6 +309,27 @@ void ParameterServer::HoldBack(const v1::JobView& view) {
   }
   if (is_agreeing) checkpoint_.set_held_step(step);
   if (writer_ != nullptr) checkpoint_.set_number(order.number());
+  return absl::OkStatus();
+}
+
+absl::Status ParameterServer::FollowRoles(ServerId id, const v1::JobView& view) {
+  const Epoch epoch(view.epoch());
+  for (int i = 0; i < view.server_of_shard_size(); ++i) {
+    const ShardId shard(static_cast<uint32_t>(i));
+    if (ServerId(view.server_of_shard(i)) != id || host_->is_primary(shard)) continue;
+    ASSIGN_OR_RETURN(const TableSchedules schedules, SchedulesOfView(view));
+    RETURN_IF_ERROR(host_->TakeOver(shard, epoch, LiveWorkers(view), schedules));
+    LOG(INFO) << "has shard " << shard << " from epoch " << epoch << " on";
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ParameterServer::FollowSaving(const v1::JobView& view) {
+  if (view.phase() != v1::SAVING) return absl::OkStatus();
+  if (std::exchange(saved_epoch_, Epoch(view.epoch())) == Epoch(view.epoch())) {
+    return absl::OkStatus();
+  }
+  return models_->Save(*host_);
 }
 
 void ParameterServer::FollowCopies(const v1::GetJobReply& job, ServerId id,
@@ -256,13 +339,15 @@ void ParameterServer::FollowCopies(const v1::GetJobReply& job, ServerId id,
     const v1::ShardCopy& copy = view.copies(i);
     const bool is_primary = ServerId(view.server_of_shard(i)) == id;
     const bool is_backup = ServerId(copy.server()) == id;
-    if (!is_primary && !is_backup) continue;
+    if (!copy.fault().empty()) {
+      if (is_primary) host_->EndCopy(shard, copy.number());
+      continue;
+    }
     uint64_t& known = copy_numbers_[shard];
     if (copy.number() <= known) continue;
     known = copy.number();
-    has_copies_ = true;
-    if (is_backup) {
-      host_->ExpectCopy(shard, copy.number());
+    if (!is_primary) {
+      is_backup ? host_->ExpectCopy(shard, copy.number()) : host_->DropCopy(shard, copy.number());
       continue;
     }
     if (!links_.has_value()) {
@@ -270,8 +355,8 @@ void ParameterServer::FollowCopies(const v1::GetJobReply& job, ServerId id,
       links_.emplace(options_.connect_replica, self, options_.clock);
     }
     const v1::ServerInfo& backup = view.servers(static_cast<int>(copy.server()));
-    host_->BeginCopy(
-        shard, {copy.number(), Incarnation(backup.incarnation()), links_->To(backup.address())});
+    host_->BeginCopy(shard, {copy.number(), Incarnation(backup.incarnation()),
+                             links_->To(backup.address(), Incarnation(backup.incarnation()))});
   }
 }
 

@@ -72,9 +72,10 @@ class ParameterServer : public ParameterEndpoint {
   using ListenFunction = absl::FunctionRef<absl::StatusOr<ServerAddress>(const v1::JobSpec& job)>;
 
   // Serves one job to its end, on the calling thread. ABORTED, with the reason, if the job failed.
-  // UNAVAILABLE if the coordinator cannot be reached. CANCELLED if it was asked to end: its shards
-  // are lost, and so is the job. Otherwise the coordinator's refusal, or the server's own error.
-  // The coordinator learns of an own error even before the registration.
+  // UNAVAILABLE if the coordinator cannot be reached. CANCELLED if it was asked to end: at once,
+  // and the job fails; or if it has two copies of each shard, once they are whole, and the job goes
+  // on with the others. Otherwise the coordinator's refusal, or the server's own error. The
+  // coordinator learns of an own error even before the registration.
   absl::Status Run(ListenFunction listen);
 
   // UNAVAILABLE until the shards exist. Then as ShardHost::Exchange. Sends probes back at any time.
@@ -110,29 +111,40 @@ class ParameterServer : public ParameterEndpoint {
   };
 
   absl::StatusOr<ServerId> ListenAndRegister(const v1::JobSpec& job, ListenFunction listen);
+  // Waits a while if all servers are live, as one of them may have ended.
+  absl::StatusOr<v1::RegisterReply> Register(const v1::RegisterServerRequest& request,
+                                             const v1::MembershipSpec& membership);
   absl::Status Follow(const v1::GetJobReply& job, ServerId id);
   // Acts on each view until the job ends. `acted_on` is the version of the latest one.
   absl::Status FollowViews(const v1::GetJobReply& job, ServerId id, ViewWatch& watch,
                            std::atomic<uint64_t>& acted_on);
+  bool IsLive(const v1::JobView& view, ServerId id) const;
+  // It was asked to end, and the job goes on without it.
+  bool HasLeft() const;
   // Acts on a view. The first view with a placement creates the shards, and this may take long.
   absl::Status Apply(const v1::GetJobReply& job, ServerId id, const v1::JobView& view);
 
   absl::Status CreateShards(const v1::GetJobReply& job, ServerId id, const v1::JobView& view);
   absl::Status CreateHost(ShardHost::Options options, const ShardHost::Source& source,
                           const v1::JobView& view);
-  // Opens the job's folder for checkpoints, and the checkpoint to go on from. Sets `restored`,
-  // unless there is none.
-  absl::Status OpenCheckpoints(const v1::GetJobReply& job, const v1::JobView& view,
-                               ShardHost::Source& source);
+  // Opens the job's folder for checkpoints, if it has one.
+  absl::Status OpenCheckpoints(const v1::GetJobReply& job, const v1::JobView& view);
+  // Opens the checkpoint to go on from, and sets `restored`.
+  absl::Status OpenRestored(const v1::GetJobReply& job, ShardHost::Source& source);
   // The next three are called in this order. The first two end the holding back.
   // Takes over new periods of the consistency.
   absl::Status FollowPeriods(const v1::JobView& view);
   // Cuts the shards for the checkpoint, once it has a step, and begins to write them.
   void FollowCheckpoint(const v1::CheckpointOrder& order);
-  // Holds exchanges back while a change of the consistency or a checkpoint has no step.
-  void HoldBack(const v1::JobView& view);
+  // Holds exchanges back while a change of the consistency or a checkpoint has no step. If it is
+  // given up without one, they go on.
+  absl::Status HoldBack(const v1::JobView& view);
+  // Takes over the shards whose primary this server has become.
+  absl::Status FollowRoles(ServerId id, const v1::JobView& view);
   // Has the copies of its shards made that the view names, and waits for those of others.
   void FollowCopies(const v1::GetJobReply& job, ServerId id, const v1::JobView& view);
+  // In phase SAVING: writes the shards here into the file of --output, after each change of them.
+  absl::Status FollowSaving(const v1::JobView& view);
   // Adds the results of the latest view to a heartbeat.
   void Report(v1::HeartbeatRequest& request);
 
@@ -146,10 +158,12 @@ class ParameterServer : public ParameterEndpoint {
       nullptr;  // host_ or traced_host_; null until it exists
   std::atomic<uint64_t> credit_bytes_ = 0;
   // Only for the thread of Run:
-  int periods_acted_on_ = 0;                  // of the consistency
+  int periods_acted_on_ = 0;  // of the consistency
+  bool holds_back_ = false;
   std::optional<JobModels> models_;           // none until the shards exist
   uint64_t cut_for_ = 0;                      // number of the latest checkpoint with a step
   std::map<ShardId, uint64_t> copy_numbers_;  // of copies that were begun or are expected
+  Epoch saved_epoch_;                         // in which the shards were written
   Records records_{this};
   std::atomic<bool> has_copies_ = false;  // two copies of each shard
 

@@ -4,8 +4,8 @@
 
 namespace capstan {
 
-ReplicaLink* ReplicaLinks::To(const std::string& address) {
-  std::unique_ptr<Link>& link = links_[address];
+ReplicaLink* ReplicaLinks::To(const std::string& address, Incarnation process) {
+  std::unique_ptr<Link>& link = links_[process];
   if (link == nullptr) link = std::make_unique<Link>(sender_, connect_(address), clock_);
   return link.get();
 }

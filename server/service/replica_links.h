@@ -16,8 +16,8 @@
 
 namespace capstan {
 
-// A server's connections to the servers that have copies of its shards: one for each. Used by one
-// thread; the links are thread-safe.
+// A server's connections to the servers that have copies of its shards: one for each process. Used
+// by one thread; the links are thread-safe.
 class ReplicaLinks {
  public:
   // Connects to the server at an address, host:port, for records.
@@ -27,8 +27,8 @@ class ReplicaLinks {
   ReplicaLinks(Connect connect, Sender sender, Clock* clock)
       : connect_(std::move(connect)), sender_(sender), clock_(clock) {}
 
-  // The link to a server of this address.
-  ReplicaLink* To(const std::string& address);
+  // The link to the process of a server at this address.
+  ReplicaLink* To(const std::string& address, Incarnation process);
 
  private:
   class Link : public ReplicaLink {
@@ -51,7 +51,7 @@ class ReplicaLinks {
   const Connect connect_;
   const Sender sender_;
   Clock* const clock_;
-  std::map<std::string, std::unique_ptr<Link>> links_;
+  std::map<Incarnation, std::unique_ptr<Link>> links_;
 };
 
 }  // namespace capstan

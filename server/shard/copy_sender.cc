@@ -106,6 +106,7 @@ void CopySender::NoteExchange(const ExchangeRequest& request) {
 
 bool CopySender::holds() const {
   if (is_given_up() || slices_ == nullptr) return false;
+  if (!fault_.empty()) return true;
   return (next_ == slices_->end() && rows_ == nullptr) ||
          log_.unacknowledged_bytes() > kMostUnacknowledgedBytes;
 }
@@ -128,11 +129,6 @@ void CopySender::Hold(std::optional<absl::Time> now, ReleasedReplies* replies) {
   log_.Hold(std::move(held));
 }
 
-void CopySender::GiveUp(std::string fault, ReleasedReplies* released) {
-  fault_ = std::move(fault);
-  Stop(released);
-}
-
 void CopySender::Stop(ReleasedReplies* released) {
   has_stopped_ = true;
   is_whole_ = false;
@@ -151,7 +147,7 @@ void CopySender::Cancel(const absl::Status& status, ReleasedReplies* released) {
 
 std::optional<CopySender::Sending> CopySender::TakeUnsent() {
   std::optional<ReplicaLog::Record> record;
-  if (!is_waiting_) record = log_.TakeUnsent();
+  if (sends()) record = log_.TakeUnsent();
   if (!record.has_value()) {
     is_sending_ = false;
     return std::nullopt;
@@ -169,7 +165,7 @@ std::optional<CopySender::Sending> CopySender::TakeUnsent() {
 
 bool CopySender::TakeAnswer(uint64_t attempt, const ExchangeReply& reply,
                             ReleasedReplies* released) {
-  if (is_given_up()) return false;
+  if (is_given_up() || !fault_.empty()) return false;
   if (reply.status.ok() || absl::IsOutOfRange(reply.status)) {
     if (reply.status.ok()) failures_ = 0;
     log_.Acknowledge(reply.version, released);
@@ -179,7 +175,9 @@ bool CopySender::TakeAnswer(uint64_t attempt, const ExchangeReply& reply,
   const bool may_pass = absl::IsUnavailable(reply.status) || absl::IsOutOfRange(reply.status) ||
                         absl::IsFailedPrecondition(reply.status);
   if (!may_pass) {
-    GiveUp(std::string(reply.status.message()), released);
+    fault_ = std::string(reply.status.message());
+    if (fault_.empty()) fault_ = absl::StatusCodeToString(reply.status.code());
+    if (!std::exchange(is_whole_, false)) Stop(released);
     return false;
   }
   if (attempt != attempt_) return false;
@@ -260,7 +258,7 @@ CopyProgress CopySender::progress() const {
   progress.number = target_.number;
   progress.is_whole = is_whole_;
   progress.fault = fault_;
-  progress.bytes_to_copy = is_whole_ ? bytes_copied_ : bytes_to_copy_;
+  progress.bytes_to_copy = is_whole_ || has_stopped_ ? bytes_copied_ : bytes_to_copy_;
   progress.bytes_copied = bytes_copied_;
   progress.has_slices =
       absl::c_any_of(*slices_, [](const auto& entry) { return IsChecked(*entry.second); });

@@ -48,7 +48,7 @@ struct CopyTarget {
 struct CopyProgress {
   uint64_t number = 0;
   bool is_whole = false;
-  std::string fault;  // why it was given up; empty: it was not
+  std::string fault;  // why it is of no use any more; empty: it is
   uint64_t bytes_to_copy = 0;
   uint64_t bytes_copied = 0;
   uint64_t sent = 0;          // the latest change that was sent
@@ -64,7 +64,8 @@ struct CopyProgress {
 
 // A shard's copy, as its primary has it: the slices are sent one after the other, each as it is at
 // one moment, and from then on its changes. Once all are there, no reply leaves before the copy has
-// every change before it, and one that was sent after the request came. Not thread-safe: the
+// every change before it, and one that was sent after the request came. If the copy fails then,
+// replies wait until GiveUp: first nobody must be able to take it for whole. Not thread-safe: the
 // shard's lock guards it.
 class CopySender : public ChangeSink {
  public:
@@ -94,17 +95,18 @@ class CopySender : public ChangeSink {
   bool holds() const;
   // Takes the replies that are OK out, and keeps them until they are due. `now`: of a trace.
   void Hold(std::optional<absl::Time> now, ReleasedReplies* replies);
-  // No reply waits any more; slices note nothing more.
-  void GiveUp(std::string fault, ReleasedReplies* released);
+  // The copy is not wanted any more: no reply waits, and slices note nothing more.
+  void GiveUp(ReleasedReplies* released) { Stop(released); }
   // Answers all that waits with `status`, and sends nothing more.
   void Cancel(const absl::Status& status, ReleasedReplies* released);
   bool is_given_up() const { return has_stopped_; }
-  bool is_being_made() const { return !is_whole_ && !has_stopped_; }
+  bool is_being_made() const { return !is_whole_ && fault_.empty() && !has_stopped_; }
 
   // The copy's number: the caller is to send what there is, with TakeUnsent, until this is null.
   // Nobody else does it meanwhile, so that records stay in order. 0: there is nothing to do.
   uint64_t BeginSending() {
-    if (is_waiting_ || !log_.has_unsent() || std::exchange(is_sending_, true)) return 0;
+    log_.EndMoment();
+    if (!sends() || !log_.has_unsent() || std::exchange(is_sending_, true)) return 0;
     return target_.number;
   }
   struct Sending {
@@ -125,6 +127,7 @@ class CopySender : public ChangeSink {
   uint64_t latest() const { return log_.last(); }
 
  private:
+  bool sends() const { return !is_waiting_ && fault_.empty() && !has_stopped_; }
   void Append(const v1::ReplicaChange& change, Payload payload);
   void Stop(ReleasedReplies* released);
   static bool IsChecked(const Slice& slice);

@@ -69,7 +69,7 @@ void ShardHost::ReadRows(absl::string_view table, absl::Span<const uint64_t> key
   for (const auto& [shard, of_shard] : indices) {
     std::vector<uint64_t> part;
     for (const size_t index : of_shard) part.push_back(keys[index]);
-    shard_of_id_[shard.value()]->ReadRows(
+    shard_of_id_[shard.value()].load()->ReadRows(
         RowsIn(shard, id), part, found->sparse->optimizer->dim(),
         [gathered, of_shard = of_shard](absl::StatusOr<std::vector<std::vector<float>>> rows) {
           gathered->Take(of_shard, std::move(rows));

@@ -69,6 +69,12 @@ absl::Status Shard::AddSlice(SliceKey key, std::unique_ptr<Slice> slice,
   return absl::OkStatus();
 }
 
+void Shard::TakeOver(ShardContents contents) {
+  TurnLock lock(&mu_);
+  contents_ = std::move(contents);
+  for (auto& [key, slice] : contents_.slices) slice->TakeOver(primary_since_);
+}
+
 void Shard::RestoreWorkers(absl::Span<const Worker> workers) {
   TurnLock lock(&mu_);
   for (const Worker& worker : workers) contents_.workers.emplace(worker.worker, worker);
@@ -86,7 +92,9 @@ void Shard::Enter(ExchangeRequest&& request, ParameterEndpoint::ReplyCallback do
   Due due;
   {
     const MeasuredLock lock(&mu_, clock_, &counts_);
-    absl::Status status = CheckEpochLocked(request.epoch);
+    // What was answered by End would look like something else now.
+    absl::Status status = end_;
+    if (status.ok()) status = CheckEpochLocked(request.epoch);
     if (status.ok()) status = CheckSenderLocked(request.sender);
     const auto it = contents_.slices.find(request.slice);
     if (status.ok() && it == contents_.slices.end())

@@ -67,6 +67,10 @@ class Shard {
   absl::Status AddSlice(SliceKey key, std::unique_ptr<Slice> slice,
                         const SliceSnapshot* snapshot = nullptr);
 
+  // Goes on where a copy of the shard was. Only before the first exchange; SetLiveWorkers must
+  // follow.
+  void TakeOver(ShardContents contents);
+
   // Begins with the members of another shard. SetLiveWorkers then replaces them by other processes
   // and removes who does not come back. Until then each of them holds its place in the slices.
   void RestoreWorkers(absl::Span<const Worker> workers);
@@ -85,11 +89,11 @@ class Shard {
   // From now on the shard has a copy there, which is made at once, beside what goes on. One that it
   // had is given up. `pool` outlives the shard, and the target's link has answered everything when
   // the shard ends. `on_made` runs once, on any thread, when the copy is whole or given up. That is
-  // at once after End, or if a copy with this number or a larger one was begun.
+  // at once after End, or if a copy with this number or a larger one was begun or ended.
   void BeginCopy(ShardId id, const CopyTarget& target, BufferPool* pool,
                  absl::AnyInvocable<void()> on_made);
-  // It is not wanted any more: no reply waits for it.
-  void EndCopy();
+  // Copies up to this number are not wanted any more: no reply waits for one.
+  void EndCopy(uint64_t number);
   // How far it is. None: there is no copy.
   std::optional<CopyProgress> copy_progress() const;
   // Calls `use` when the lock is held, for simulations that compare copies: with the sequence of
@@ -189,6 +193,7 @@ class Shard {
   absl::Status end_ ABSL_GUARDED_BY(mu_);                    // of End
   std::unique_ptr<CopySender> copy_ ABSL_GUARDED_BY(mu_);    // null: there is no copy
   absl::AnyInvocable<void()> on_made_ ABSL_GUARDED_BY(mu_);  // of copy_, until it is made
+  uint64_t ended_copy_ ABSL_GUARDED_BY(mu_) = 0;             // the largest number of EndCopy
   ShardCounts counts_ ABSL_GUARDED_BY(mu_);                  // without those of the slices
   CutCallback on_cut_ ABSL_GUARDED_BY(mu_);                  // null: no cut is pending
   Slices::iterator first_uncut_ ABSL_GUARDED_BY(mu_);        // for on_cut_: those before it are cut

@@ -17,6 +17,9 @@ namespace {
 // The payload of one change: a slice has at most 64 MiB, and 16 arrays of its optimizer as long.
 constexpr size_t kMostPartBytes = size_t{4} << 30;
 
+// When a worker comes or is lost, each slice of a shard has a few.
+constexpr size_t kMostChangesOfMoment = size_t{1} << 20;
+
 bool HasRowsOfOneLength(const SparseRowsSnapshot& rows) {
   const size_t count = rows.keys.size();
   return rows.values.size() == count * rows.dim && rows.state.size() == count * rows.state_floats &&
@@ -43,9 +46,26 @@ void ShardBackup::Expect(uint64_t number) {
   DropLocked();
 }
 
+absl::StatusOr<ShardContents> ShardBackup::TakeOver() {
+  MutexLock lock(&mu_);
+  if (!IsWholeLocked()) {
+    return absl::DataLossError(fault_.ok() ? "the copy is not whole" : fault_.message());
+  }
+  has_taken_over_ = true;
+  ShardContents contents = std::move(contents_);
+  DropLocked();
+  return contents;
+}
+
+bool ShardBackup::IsWholeLocked() const {
+  return fault_.ok() && sequence_ > 0 && contents_.slices.size() == expected_slices_ &&
+         !pending_.has_value() && !has_taken_over_;
+}
+
 void ShardBackup::DropLocked() {
   contents_ = ShardContents();
   pending_.reset();
+  moment_.clear();
   parts_ = {};
 }
 
@@ -61,6 +81,9 @@ ExchangeReply ShardBackup::Take(const ReplicaRecord& record) {
     return AnswerLocked(absl::FailedPreconditionError(
         absl::StrCat("expected a change of copy ", number_, ", got one of copy ", record.copy)));
   }
+  if (has_taken_over_) {
+    return AnswerLocked(absl::FailedPreconditionError("this server is the shard's primary now"));
+  }
   if (!fault_.ok()) return AnswerLocked(fault_);
   if (record.sequence <= sequence_) return AnswerLocked(absl::OkStatus());  // It was done before.
   if (record.sequence != sequence_ + 1) {
@@ -69,7 +92,7 @@ ExchangeReply ShardBackup::Take(const ReplicaRecord& record) {
   }
   v1::ReplicaChange change;
   absl::Status status = change.ParseFromString(record.change)
-                            ? FollowInParts(change, record.bytes)
+                            ? FollowMoments(std::move(change), record.bytes)
                             : absl::InvalidArgumentError("expected a change, got other bytes");
   if (!status.ok()) {
     // Whatever it is, this copy is of no use any more.
@@ -79,6 +102,19 @@ ExchangeReply ShardBackup::Take(const ReplicaRecord& record) {
   }
   sequence_ = record.sequence;
   return AnswerLocked(absl::OkStatus());
+}
+
+absl::Status ShardBackup::FollowMoments(v1::ReplicaChange change, const Payload& payload) {
+  const bool has_more = change.has_more();
+  if (moment_.empty() && !(has_more && IsWholeLocked())) return FollowInParts(change, payload);
+  if (moment_.size() == kMostChangesOfMoment) {
+    return absl::InvalidArgumentError("a moment has too many changes");
+  }
+  moment_.emplace_back(std::move(change), payload);
+  if (has_more) return absl::OkStatus();
+  const auto changes = std::exchange(moment_, {});
+  for (const auto& [one, bytes] : changes) RETURN_IF_ERROR(FollowInParts(one, bytes));
+  return absl::OkStatus();
 }
 
 absl::Status ShardBackup::FollowInParts(const v1::ReplicaChange& change, const Payload& payload) {
@@ -231,9 +267,7 @@ void ShardBackup::LookAt(
     absl::FunctionRef<void(uint64_t sequence, bool is_whole, const ShardContents& contents)> use)
     const {
   MutexLock lock(&mu_);
-  const bool is_whole = fault_.ok() && sequence_ > 0 &&
-                        contents_.slices.size() == expected_slices_ && !pending_.has_value();
-  use(sequence_, is_whole, contents_);
+  use(sequence_, IsWholeLocked(), contents_);
 }
 
 SliceMemory ShardBackup::memory() const {

@@ -37,9 +37,15 @@ class ShardBackup {
   void Expect(uint64_t number);
 
   // Does what the record says, and answers with the sequence up to which all is done.
-  // FAILED_PRECONDITION: the copy has another number. OUT_OF_RANGE: a record before it is missing.
-  // DATA_LOSS: this copy differs. INVALID_ARGUMENT: the record does not fit what there is.
+  // FAILED_PRECONDITION: the copy has another number, or has become the primary. OUT_OF_RANGE: a
+  // record before it is missing. DATA_LOSS: this copy differs. INVALID_ARGUMENT: the record does
+  // not fit what there is.
   ExchangeReply Take(const ReplicaRecord& record);
+
+  // All that the copy is, for the shard's new primary. From now on no record is taken: so the
+  // earlier primary, should it still live, gets no acknowledgement and answers nobody.
+  // DATA_LOSS: it is not whole.
+  absl::StatusOr<ShardContents> TakeOver();
 
   // As Shard::LookAt, with the sequence up to which all is done. `is_whole`: all slices are here.
   void LookAt(
@@ -62,8 +68,11 @@ class ShardBackup {
     std::vector<std::pair<v1::ReplicaChange, Payload>> changes;
   };
 
+  bool IsWholeLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void DropLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   ExchangeReply AnswerLocked(absl::Status status) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status FollowMoments(v1::ReplicaChange change, const Payload& payload)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status FollowInParts(const v1::ReplicaChange& change, const Payload& payload)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   absl::Status FollowLocked(const v1::ReplicaChange& change, const Payload& payload)
@@ -84,9 +93,12 @@ class ShardBackup {
   mutable Mutex mu_;
   uint64_t number_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t sequence_ ABSL_GUARDED_BY(mu_) = 0;
+  bool has_taken_over_ ABSL_GUARDED_BY(mu_) = false;
   absl::Status fault_ ABSL_GUARDED_BY(mu_);  // the copy is of no use any more
   ShardContents contents_ ABSL_GUARDED_BY(mu_);
   size_t expected_slices_ ABSL_GUARDED_BY(mu_) = 0;
+  // The changes of a moment until the last one of them comes, if the copy is whole.
+  std::vector<std::pair<v1::ReplicaChange, Payload>> moment_ ABSL_GUARDED_BY(mu_);
   std::vector<uint8_t> parts_ ABSL_GUARDED_BY(mu_);  // of the next payload
   std::optional<Pending> pending_ ABSL_GUARDED_BY(mu_);
 };

@@ -108,6 +108,42 @@ absl::Status Take(ShardHost& host, const ReplicaRecord& record) {
   return host.TakeRecord(request).status;
 }
 
+bool HasMore(const ReplicaRecord& record) {
+  v1::ReplicaChange change;
+  EXPECT_TRUE(change.ParseFromString(record.change));
+  return change.has_more();
+}
+
+// The loss of a worker changes both slices and the members. A copy that takes over in the midst has
+// none of that: the members of the view then make all of it.
+TEST(ShardBackupTest, AMomentIsThereAsAWholeOrNotAtAll) {
+  const std::vector<ReplicaRecord> records = SomeRecords();
+  size_t last = records.size() - 1;  // of the latest moment; its first one is behind `first`
+  size_t first = last;
+  while (HasMore(records[first - 1])) --first;
+  ASSERT_LT(first + 1, last);
+  const auto contents = [](const ShardHost& host) {
+    std::string text;
+    host.backup(ShardId(0))->LookAt([&](uint64_t, bool is_whole, const ShardContents& contents) {
+      EXPECT_TRUE(is_whole);
+      text = absl::StrCat(contents.workers.size(), " workers");
+      for (const auto& [key, slice] : contents.slices) {
+        absl::StrAppend(&text, ", min_step ", slice->Snapshot().min_step.value());
+      }
+    });
+    return text;
+  };
+  const auto host = NewBackup();
+  for (size_t i = 0; i < first; ++i) ASSERT_TRUE(Take(*host, records[i]).ok());
+  const std::string before = contents(*host);
+  for (size_t i = first; i < last; ++i) {
+    ASSERT_TRUE(Take(*host, records[i]).ok());
+    EXPECT_EQ(contents(*host), before) << "after change " << i;
+  }
+  ASSERT_TRUE(Take(*host, records[last]).ok());
+  EXPECT_NE(contents(*host), before);
+}
+
 TEST(ShardBackupTest, TakesWhatItsPrimaryHasSent) {
   const auto host = NewBackup();
   for (const ReplicaRecord& record : SomeRecords()) ASSERT_TRUE(Take(*host, record).ok());

@@ -32,7 +32,8 @@ void Shard::BeginCopy(ShardId id, const CopyTarget& target, BufferPool* pool,
   Due due;
   {
     TurnLock lock(&mu_);
-    const bool is_newest = copy_ == nullptr || copy_->target().number < target.number;
+    const bool is_newest =
+        target.number > ended_copy_ && (copy_ == nullptr || copy_->target().number < target.number);
     if (is_newest) EndCopyLocked(due);
     if (is_newest && end_.ok()) {
       on_made_ = std::move(on_made);
@@ -47,18 +48,19 @@ void Shard::BeginCopy(ShardId id, const CopyTarget& target, BufferPool* pool,
   if (on_made != nullptr) on_made();
 }
 
-void Shard::EndCopy() {
+void Shard::EndCopy(uint64_t number) {
   Due due;
   {
     TurnLock lock(&mu_);
-    EndCopyLocked(due);
+    ended_copy_ = std::max(ended_copy_, number);
+    if (copy_ != nullptr && copy_->target().number <= number) EndCopyLocked(due);
   }
   Run(std::move(due));
 }
 
 void Shard::EndCopyLocked(Due& due) {
   if (copy_ == nullptr || copy_->is_given_up()) return;
-  copy_->GiveUp("another copy is made", &due.replies);
+  copy_->GiveUp(&due.replies);
   TakeMadeLocked(due);
 }
 

@@ -665,6 +665,134 @@ TEST_F(ShardCopiesTurnsTest, NoneIsBegunOnceTheHostHasEnded) {
   EXPECT_THAT(link_.sent(), IsEmpty());
 }
 
+// A shard with one worker, whose copy is whole.
+class ShardTakeOverTest : public testing::Test {
+ protected:
+  static ShardHost::Options OptionsFor(bool is_primary) {
+    ShardHost::Options options = HostOptions(ConsistencyMode::kAsync);
+    options.tables[0].codecs.pull = MakeCodec("topk:0.25").value();
+    options.reply_state_bytes = 1 << 20;
+    options.shard_count = 1;
+    options.shards = {ShardId(0)};
+    if (!is_primary) options.backups = std::exchange(options.shards, {});
+    options.incarnation = is_primary ? Incarnation(76) : kBackup;
+    return options;
+  }
+
+  ShardTakeOverTest()
+      : primary_(ShardHost::Create(OptionsFor(true)).value()),
+        backup_(ShardHost::Create(OptionsFor(false)).value()) {
+    primary_->SetLiveWorkers(Workers({0}));
+    BeginCopy(/*number=*/1);
+  }
+
+  void BeginCopy(uint64_t number) {
+    backup_->ExpectCopy(ShardId(0), number);
+    primary_->BeginCopy(ShardId(0), {number, kBackup, &link_});
+  }
+  absl::Status TakeOver(Epoch epoch) {
+    return backup_->TakeOver(ShardId(0), epoch, Workers({0}),
+                             HostOptions(ConsistencyMode::kAsync).schedules);
+  }
+  std::shared_ptr<Result> Send(ShardHost& host, int64_t step, Epoch epoch, uint64_t copy = 0) {
+    ExchangeRequest request = Request(0, Step(step), Step(step + 1), 1);
+    request.epoch = epoch;
+    std::get<DenseStep>(request.purpose).copy = copy;
+    return capstan::Send(host, std::move(request));
+  }
+
+  SilentLink link_;  // outlives the hosts
+  const std::unique_ptr<ShardHost> primary_;
+  const std::unique_ptr<ShardHost> backup_;
+};
+
+TEST_F(ShardTakeOverTest, TheCopyGoesOnWhereTheShardWas) {
+  link_.Answer(backup_.get());
+  const auto first = Send(*primary_, 0, Epoch(1));
+  link_.Answer(backup_.get());
+  ASSERT_TRUE(first->reply.status.ok()) << first->reply.status;
+  EXPECT_FALSE(backup_->is_primary(ShardId(0)));
+  const auto early = Send(*backup_, 0, Epoch(2));
+  EXPECT_TRUE(absl::IsUnavailable(early->reply.status)) << "the epoch is not known yet";
+  ASSERT_TRUE(TakeOver(Epoch(2)).ok());
+  EXPECT_TRUE(backup_->is_primary(ShardId(0)));
+  backup_->SetEpoch(Epoch(2));
+  const auto same = Send(*backup_, 0, Epoch(2));
+  ASSERT_TRUE(same->reply.status.ok()) << same->reply.status;
+  EXPECT_EQ(same->reply.version, 1u) << "the push was applied before";
+  const auto next = Send(*backup_, 1, Epoch(2));
+  EXPECT_EQ(next->reply.version, 2u);
+  const auto old = Send(*backup_, 2, Epoch(1));
+  EXPECT_TRUE(absl::IsFailedPrecondition(old->reply.status)) << old->reply.status;
+  EXPECT_EQ(old->reply.epoch, Epoch(2));
+}
+
+TEST_F(ShardTakeOverTest, TheEarlierPrimaryAnswersNobodyAnyMore) {
+  link_.Answer(backup_.get());
+  ASSERT_TRUE(TakeOver(Epoch(2)).ok());
+  const auto late = Send(*primary_, 0, Epoch(1));
+  link_.Answer(backup_.get());
+  EXPECT_EQ(late->replies, 0);
+  primary_->End(absl::UnavailableError("the server has ended"));
+  EXPECT_TRUE(absl::IsUnavailable(late->reply.status)) << late->reply.status;
+  backup_->SetEpoch(Epoch(2));
+  EXPECT_EQ(Send(*backup_, 0, Epoch(2))->reply.version, 1u) << "it is applied once";
+}
+
+TEST_F(ShardTakeOverTest, ACopyThatIsNotWholeDoesNotTakeOver) {
+  EXPECT_TRUE(absl::IsDataLoss(TakeOver(Epoch(2)))) << TakeOver(Epoch(2));
+  EXPECT_FALSE(backup_->is_primary(ShardId(0)));
+  link_.Answer(backup_.get());
+  backup_->DropCopy(ShardId(0), /*number=*/2);
+  EXPECT_TRUE(absl::IsDataLoss(TakeOver(Epoch(2)))) << "another one is made elsewhere";
+}
+
+TEST_F(ShardTakeOverTest, RepliesWaitForAWholeCopyThatFailsUntilItIsNotWantedAnyMore) {
+  link_.Answer(backup_.get());
+  const auto pushed = Send(*primary_, 0, Epoch(1));
+  link_.Refuse();
+  const auto other = Send(*primary_, 1, Epoch(1));
+  EXPECT_EQ(primary_->copies()[0].second.fault, "it differs");
+  EXPECT_FALSE(primary_->copies()[0].second.is_whole);
+  EXPECT_EQ(pushed->replies + other->replies, 0) << "the coordinator may have the copy take over";
+  primary_->EndCopy(ShardId(0), /*number=*/0);
+  EXPECT_EQ(pushed->replies, 0) << "this is another copy";
+  primary_->EndCopy(ShardId(0), /*number=*/1);
+  EXPECT_EQ(pushed->reply.version, 1u);
+  EXPECT_EQ(other->reply.version, 2u);
+}
+
+TEST_F(ShardTakeOverTest, ACopyThatHasEndedIsNotBegun) {
+  primary_->EndCopy(ShardId(0), /*number=*/2);
+  BeginCopy(/*number=*/2);
+  EXPECT_TRUE(Send(*primary_, 0, Epoch(1))->reply.status.ok()) << "nothing waits for it";
+  link_.Answer(backup_.get());
+  EXPECT_FALSE(primary_->copies()[0].second.is_whole);
+  BeginCopy(/*number=*/3);
+  link_.Answer(backup_.get());
+  EXPECT_TRUE(primary_->copies()[0].second.is_whole);
+}
+
+TEST_F(ShardTakeOverTest, ACopyThatFailsWhileItIsMadeHoldsNobody) {
+  const auto pushed = Send(*primary_, 0, Epoch(1));
+  link_.Refuse();
+  EXPECT_TRUE(pushed->reply.status.ok()) << pushed->reply.status;
+  EXPECT_TRUE(Send(*primary_, 1, Epoch(1))->reply.status.ok());
+}
+
+TEST_F(ShardTakeOverTest, NumbersOfWhatWorkersHaveAreNotGivenAgain) {
+  link_.Answer(backup_.get());
+  const auto first = Send(*primary_, 0, Epoch(1));
+  link_.Answer(backup_.get());
+  ASSERT_GT(first->reply.copy, 0u);
+  ASSERT_TRUE(TakeOver(Epoch(2)).ok());
+  backup_->SetEpoch(Epoch(2));
+  // The new primary does not have what the worker has, so it gets all values.
+  const auto next = Send(*backup_, 1, Epoch(2), first->reply.copy);
+  EXPECT_EQ(next->reply.codec, CodecType::kFloat32);
+  EXPECT_GT(next->reply.copy, first->reply.copy);
+}
+
 // Delivers on a thread of its own.
 class ThreadLink : public ReplicaLink {
  public:

@@ -37,38 +37,76 @@ ShardHost::ShardHost(Options options)
       epoch_(options_.epoch),
       reply_state_(options_.reply_state_bytes),
       pulled_keys_(options_.pulled_key_bytes),
-      shard_map_(ElementCounts(options_.tables), options_.slice_bytes, options_.shard_count) {
+      shard_map_(ElementCounts(options_.tables), options_.slice_bytes, options_.shard_count),
+      shard_of_id_(options_.shard_count) {
   for (const Table& table : options_.tables) {
     slicings_.emplace_back(table.elements, options_.slice_bytes);
   }
   while (first_dense_table_.value() < slicings_.size() && IsSparse(first_dense_table_)) {
     first_dense_table_ = TableId(first_dense_table_.value() + 1);
   }
-  shard_of_id_.resize(options_.shard_count);
 }
 
 absl::StatusOr<std::unique_ptr<ShardHost>> ShardHost::Create(Options options,
                                                              const Source& source) {
   std::unique_ptr<ShardHost> host(new ShardHost(std::move(options)));
   for (const ShardId shard : host->options_.shards) RETURN_IF_ERROR(host->AddShard(shard, source));
-  for (const ShardId shard : host->options_.backups) host->AddBackup(shard);
+  for (const ShardId shard : host->options_.backups) host->ExpectCopy(shard, /*number=*/0);
   return host;
 }
 
 ShardHost::~ShardHost() { End(absl::UnavailableError("the server is shutting down")); }
 
 absl::Status ShardHost::AddShard(ShardId id, const Source& source) {
-  auto shard = std::make_unique<Shard>(options_.epoch, options_.interruption, options_.clock,
-                                       options_.has_programs);
+  std::unique_ptr<Shard> shard = NewShard(options_.epoch);
   if (source.restored == nullptr || shard_map_.SlicesOf(id).empty()) {
     RETURN_IF_ERROR(InitializeSlices(id, source.initial, *shard));
   } else {
     ASSIGN_OR_RETURN(ShardSnapshot snapshot, source.restored(id));
     RETURN_IF_ERROR(RestoreSlices(id, std::move(snapshot), *shard));
   }
-  if (shard_of_id_.size() <= id.value()) shard_of_id_.resize(id.value() + 1);
+  Open(id, std::move(shard));
+  return absl::OkStatus();
+}
+
+std::unique_ptr<Shard> ShardHost::NewShard(Epoch primary_since) const {
+  return std::make_unique<Shard>(primary_since, options_.interruption, options_.clock,
+                                 options_.has_programs);
+}
+
+void ShardHost::Open(ShardId id, std::unique_ptr<Shard> shard) {
   shard_of_id_[id.value()] = shard.get();
-  shards_.push_back(std::move(shard));
+  MutexLock lock(&shards_mu_);
+  shards_[id] = std::move(shard);
+}
+
+std::vector<ShardHost::ShardHere> ShardHost::ShardsHere() const {
+  MutexLock lock(&shards_mu_);
+  std::vector<ShardHere> here;
+  here.reserve(shards_.size());
+  for (const auto& [id, shard] : shards_) here.push_back({id, shard.get()});
+  return here;
+}
+
+std::vector<ShardId> ShardHost::shards() const {
+  std::vector<ShardId> ids;
+  for (const auto& [id, shard] : ShardsHere()) ids.push_back(id);
+  return ids;
+}
+
+absl::Status ShardHost::TakeOver(ShardId id, Epoch epoch, absl::Span<const Worker> workers,
+                                 const TableSchedules& schedules) {
+  std::unique_ptr<Shard> shard = NewShard(epoch);
+  if (!shard_map_.SlicesOf(id).empty()) {
+    ShardBackup* const copy = FindBackup(id);
+    absl::StatusOr<ShardContents> contents = absl::DataLossError("the copy is not here");
+    if (copy != nullptr) contents = copy->TakeOver();
+    RETURN_IF_ERROR(Annotate(contents.status(), absl::StrCat("shard ", id.value())));
+    shard->TakeOver(*std::move(contents));
+  }
+  shard->SetSchedules(schedules);
+  shard->SetLiveWorkers(workers);
+  Open(id, std::move(shard));
   return absl::OkStatus();
 }
 
@@ -225,41 +263,41 @@ absl::Status ShardHost::RestoreSlices(ShardId id, ShardSnapshot snapshot, Shard&
 
 void ShardHost::SetLiveWorkers(absl::Span<const Worker> workers) {
   MutexLock membership_lock(&membership_mu_);
-  for (const auto& shard : shards_) shard->SetLiveWorkers(workers);
+  for (const auto& [id, shard] : ShardsHere()) shard->SetLiveWorkers(workers);
 }
 
 void ShardHost::SetEpoch(Epoch epoch) {
   epoch_ = std::max(epoch_.load(), epoch);
-  for (const auto& shard : shards_) shard->SetEpoch(epoch);
+  for (const auto& [id, shard] : ShardsHere()) shard->SetEpoch(epoch);
 }
 
 Step ShardHost::NextStep(WorkerId worker) {
   MutexLock membership_lock(&membership_mu_);
   Step next;
-  for (const auto& shard : shards_) next = std::max(next, shard->NextStep(worker));
+  for (const auto& [id, shard] : ShardsHere()) next = std::max(next, shard->NextStep(worker));
   return next;
 }
 
 Step ShardHost::OpenStep(WorkerId worker) {
   MutexLock membership_lock(&membership_mu_);
   Step open = kLargestStep;
-  for (const auto& shard : shards_) open = std::min(open, shard->OpenStep(worker));
+  for (const auto& [id, shard] : ShardsHere()) open = std::min(open, shard->OpenStep(worker));
   return open;
 }
 
 void ShardHost::SetSchedules(const TableSchedules& schedules) {
-  for (const auto& shard : shards_) shard->SetSchedules(schedules);
+  for (const auto& [id, shard] : ShardsHere()) shard->SetSchedules(schedules);
 }
 
 Step ShardHost::HoldBack() {
   Step held_from;
-  for (const auto& shard : shards_) held_from = std::max(held_from, shard->HoldBack());
+  for (const auto& [id, shard] : ShardsHere()) held_from = std::max(held_from, shard->HoldBack());
   return held_from;
 }
 
 void ShardHost::CutAt(Step step, const std::function<void(ShardSnapshot)>& on_cut) {
-  for (size_t i = 0; i < shards_.size(); ++i) {
-    shards_[i]->CutAt(step, [id = options_.shards[i], on_cut](ShardSnapshot snapshot) {
+  for (const auto& [id, shard] : ShardsHere()) {
+    shard->CutAt(step, [id = id, on_cut](ShardSnapshot snapshot) {
       snapshot.shard = id;
       on_cut(std::move(snapshot));
     });
@@ -268,25 +306,30 @@ void ShardHost::CutAt(Step step, const std::function<void(ShardSnapshot)>& on_cu
 
 ShardCounts ShardHost::counts() const {
   ShardCounts counts;
-  for (const auto& shard : shards_) counts += shard->counts();
-  for (const auto& [id, backup] : backups_) counts.memory += backup->memory();
+  for (const auto& [id, shard] : ShardsHere()) counts += shard->counts();
+  std::vector<const ShardBackup*> backups;
+  {
+    MutexLock lock(&shards_mu_);
+    for (const auto& [id, backup] : backups_) backups.push_back(backup.get());
+  }
+  for (const ShardBackup* const backup : backups) counts.memory += backup->memory();
   return counts;
 }
 
 int64_t ShardHost::num_exchanges() const {
   int64_t sum = 0;
-  for (const auto& shard : shards_) sum += shard->num_exchanges();
+  for (const auto& [id, shard] : ShardsHere()) sum += shard->num_exchanges();
   return sum;
 }
 
 size_t ShardHost::filled_shards() const {
-  return std::count_if(options_.shards.begin(), options_.shards.end(),
-                       [this](ShardId shard) { return !shard_map_.SlicesOf(shard).empty(); });
+  return absl::c_count_if(shards(),
+                          [this](ShardId shard) { return !shard_map_.SlicesOf(shard).empty(); });
 }
 
 absl::Status ShardHost::ReadSlices(
     absl::FunctionRef<absl::Status(uint64_t offset, const SliceSnapshot& slice)> use) {
-  for (const auto& shard : shards_) {
+  for (const auto& [id, shard] : ShardsHere()) {
     const ShardSnapshot snapshot = shard->Snapshot();
     for (const SliceSnapshot& slice : snapshot.slices) {
       if (slice.rows != nullptr) continue;
@@ -303,8 +346,10 @@ void ShardHost::Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
   if (absl::Status status = Check(request); !status.ok()) {
     return done(ErrorReply(std::move(status), epoch_));
   }
+  // In this order: shards that are new here come before their epoch.
+  const Epoch epoch = epoch_;
   Shard* const shard = shard_of_id_[shard_map_.ShardOf(request.slice).value()];
-  if (shard == nullptr && request.epoch > epoch_.load()) {
+  if (shard == nullptr && request.epoch > epoch) {
     return done(ErrorReply(absl::UnavailableError(
         absl::StrCat("this server has not heard of epoch ", request.epoch.value(), " yet"))));
   }
@@ -312,8 +357,8 @@ void ShardHost::Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
     return done(ErrorReply(
         absl::FailedPreconditionError(absl::StrCat(
             SliceName(request.slice), " does not live on this server; it was sent with epoch ",
-            request.epoch.value(), ", the current one is ", epoch_.load().value())),
-        epoch_));
+            request.epoch.value(), ", the current one is ", epoch.value())),
+        epoch));
   }
   shard->Exchange(std::move(request), std::move(done));
 }

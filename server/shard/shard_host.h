@@ -115,8 +115,15 @@ class ShardHost : public ParameterEndpoint {
   // answered.
   void SetLiveWorkers(absl::Span<const Worker> workers);
 
-  // There is a newer routing table. Exchanges with it are admitted, and with those before.
+  // There is a newer routing table. Exchanges with it are admitted, and with those before. Shards
+  // that are new here were taken over before.
   void SetEpoch(Epoch epoch);
+
+  // The copy of another server's shard becomes the shard: this server is its primary from `epoch`
+  // on, with these members and schedules. A shard without slices needs no copy. DATA_LOSS: the copy
+  // is not whole.
+  absl::Status TakeOver(ShardId shard, Epoch epoch, absl::Span<const Worker> workers,
+                        const TableSchedules& schedules);
 
   // The first step without an update of this live worker in any slice. For a new worker, the result
   // stays true until its first push: no slice moves past the worker's place in it.
@@ -142,15 +149,21 @@ class ShardHost : public ParameterEndpoint {
   // changes of shards whose copies are whole wait behind their bytes. Without copies no reply
   // waits.
   void BeginCopy(ShardId shard, const CopyTarget& target);
+  // As Shard::EndCopy.
+  void EndCopy(ShardId shard, uint64_t number);
   // The copy of another server's shard, of this number, is made here.
   void ExpectCopy(ShardId shard, uint64_t number);
+  // It is made elsewhere. What there is here of an earlier one is dropped.
+  void DropCopy(ShardId shard, uint64_t number);
   // As ShardBackup::Take. More errors: FAILED_PRECONDITION: it is for another life of this server,
   // or the shard has no copy here.
   ExchangeReply TakeRecord(const ExchangeRequest& request);
   // How far the copies of the shards here are.
   std::vector<std::pair<ShardId, CopyProgress>> copies() const;
-  // For simulations: the shards here; null: it is not here.
-  const std::vector<ShardId>& shards() const { return options_.shards; }
+  // Those whose primary this server is.
+  std::vector<ShardId> shards() const;
+  bool is_primary(ShardId id) const { return shard(id) != nullptr; }
+  // For simulations; null: it is not here.
   const Shard* shard(ShardId id) const { return shard_of_id_[id.value()]; }
   const ShardBackup* backup(ShardId id) const;
 
@@ -201,7 +214,17 @@ class ShardHost : public ParameterEndpoint {
   // Number of arrays of a worker's own state: the engine's, and a residual.
   uint32_t OwnArrays(TableId table) const;
   absl::Status AddShard(ShardId id, const Source& source);
-  void AddBackup(ShardId id);
+  std::unique_ptr<Shard> NewShard(Epoch primary_since) const;
+  // From now on exchanges reach it.
+  void Open(ShardId id, std::unique_ptr<Shard> shard);
+  struct ShardHere {
+    ShardId id;
+    Shard* shard;
+  };
+  std::vector<ShardHere> ShardsHere() const;
+  // Null: there is none.
+  ShardBackup* FindBackup(ShardId id) const;
+  std::unique_ptr<ShardBackup> NewBackup(ShardId id);
   // Begins with the next copies, if there are any and not too many are being made.
   void MakeCopies();
   // The options that dense and sparse slices share.
@@ -228,11 +251,13 @@ class ShardHost : public ParameterEndpoint {
   TableId first_dense_table_;      // behind the last one if there is none
   ShardMap shard_map_;
   WorkerCounter non_finite_pushes_;
-  // Constant after construction:
-  std::vector<std::unique_ptr<Shard>> shards_;  // on this server
-  std::vector<Shard*> shard_of_id_;             // null: on another server
-  std::map<ShardId, std::unique_ptr<ShardBackup>> backups_;
   BufferPool record_memory_;  // of changes for copies
+
+  // Once here, both stay to the end.
+  mutable Mutex shards_mu_;
+  std::map<ShardId, std::unique_ptr<Shard>> shards_ ABSL_GUARDED_BY(shards_mu_);
+  std::map<ShardId, std::unique_ptr<ShardBackup>> backups_ ABSL_GUARDED_BY(shards_mu_);
+  std::vector<std::atomic<Shard*>> shard_of_id_;  // null: this server is not its primary
 
   Mutex membership_mu_;  // serialises changes of the membership
 

@@ -15,8 +15,8 @@ constexpr int kMadeAtOnce = 2;
 
 }  // namespace
 
-void ShardHost::AddBackup(ShardId id) {
-  backups_[id] = std::make_unique<ShardBackup>(
+std::unique_ptr<ShardBackup> ShardHost::NewBackup(ShardId id) {
+  return std::make_unique<ShardBackup>(
       [this, id](SliceSnapshot& snapshot) -> absl::StatusOr<std::unique_ptr<Slice>> {
         RETURN_IF_ERROR(CheckSlice(snapshot.key));
         if (shard_map_.ShardOf(snapshot.key) != id) {
@@ -32,12 +32,23 @@ void ShardHost::AddBackup(ShardId id) {
 
 void ShardHost::BeginCopy(ShardId shard, const CopyTarget& target) {
   // Its server expects the new one.
-  shard_of_id_[shard.value()]->EndCopy();
+  EndCopy(shard, target.number - 1);
   {
     MutexLock lock(&copies_mu_);
     waiting_copies_[shard] = target;
   }
   MakeCopies();
+}
+
+void ShardHost::EndCopy(ShardId shard, uint64_t number) {
+  {
+    MutexLock lock(&copies_mu_);
+    const auto waiting = waiting_copies_.find(shard);
+    if (waiting != waiting_copies_.end() && waiting->second.number <= number) {
+      waiting_copies_.erase(waiting);
+    }
+  }
+  shard_of_id_[shard.value()].load()->EndCopy(number);
 }
 
 void ShardHost::MakeCopies() {
@@ -56,33 +67,46 @@ void ShardHost::MakeCopies() {
       ++copies_being_made_[next.second.link];
     }
     const auto& [shard, target] = next;
-    shard_of_id_[shard.value()]->BeginCopy(shard, target, &record_memory_,
-                                           [this, link = target.link] {
-                                             {
-                                               MutexLock lock(&copies_mu_);
-                                               --copies_being_made_[link];
-                                             }
-                                             MakeCopies();
-                                           });
+    Shard* const here = shard_of_id_[shard.value()];
+    here->BeginCopy(shard, target, &record_memory_, [this, link = target.link] {
+      {
+        MutexLock lock(&copies_mu_);
+        --copies_being_made_[link];
+      }
+      MakeCopies();
+    });
   }
 }
 
 void ShardHost::ExpectCopy(ShardId shard, uint64_t number) {
-  const auto found = backups_.find(shard);
-  if (found != backups_.end()) found->second->Expect(number);
+  ShardBackup* expected;
+  {
+    MutexLock lock(&shards_mu_);
+    std::unique_ptr<ShardBackup>& backup = backups_[shard];
+    if (backup == nullptr) backup = NewBackup(shard);
+    expected = backup.get();
+  }
+  expected->Expect(number);
 }
 
-const ShardBackup* ShardHost::backup(ShardId id) const {
+void ShardHost::DropCopy(ShardId shard, uint64_t number) {
+  if (ShardBackup* const backup = FindBackup(shard)) backup->Expect(number);
+}
+
+ShardBackup* ShardHost::FindBackup(ShardId id) const {
+  MutexLock lock(&shards_mu_);
   const auto found = backups_.find(id);
   return found == backups_.end() ? nullptr : found->second.get();
 }
+
+const ShardBackup* ShardHost::backup(ShardId id) const { return FindBackup(id); }
 
 void ShardHost::End(const absl::Status& status) {
   {
     MutexLock lock(&copies_mu_);
     waiting_copies_.clear();
   }
-  for (const auto& shard : shards_) shard->End(status);
+  for (const auto& [id, shard] : ShardsHere()) shard->End(status);
 }
 
 ExchangeReply ShardHost::TakeRecord(const ExchangeRequest& request) {
@@ -98,11 +122,11 @@ ExchangeReply ShardHost::TakeRecord(const ExchangeRequest& request) {
     return refuse(absl::StrCat("the change is for another process: expected incarnation ",
                                options_.incarnation.value(), ", got ", record.backup.value()));
   }
-  const auto found = backups_.find(record.shard);
-  if (found == backups_.end()) {
+  ShardBackup* const backup = FindBackup(record.shard);
+  if (backup == nullptr) {
     return refuse(absl::StrCat("this server has no copy of shard ", record.shard.value()));
   }
-  return found->second->Take(record);
+  return backup->Take(record);
 }
 
 std::vector<std::pair<ShardId, CopyProgress>> ShardHost::copies() const {
@@ -112,18 +136,18 @@ std::vector<std::pair<ShardId, CopyProgress>> ShardHost::copies() const {
     MutexLock lock(&copies_mu_);
     waiting = waiting_copies_;
   }
-  for (size_t i = 0; i < shards_.size(); ++i) {
-    std::optional<CopyProgress> progress = shards_[i]->copy_progress();
-    if (const auto found = waiting.find(options_.shards[i]); found != waiting.end()) {
+  for (const auto& [id, shard] : ShardsHere()) {
+    std::optional<CopyProgress> progress = shard->copy_progress();
+    if (const auto found = waiting.find(id); found != waiting.end()) {
       const CopyProgress earlier = progress.value_or(CopyProgress());
-      const SliceMemory memory = shards_[i]->counts().memory;
+      const SliceMemory memory = shard->counts().memory;
       progress.emplace();
       progress->number = found->second.number;
       progress->bytes_to_copy = memory.parameters + memory.optimizer;
       progress->records = earlier.records;
       progress->record_bytes = earlier.record_bytes;
     }
-    if (progress.has_value()) copies.emplace_back(options_.shards[i], *std::move(progress));
+    if (progress.has_value()) copies.emplace_back(id, *std::move(progress));
   }
   return copies;
 }

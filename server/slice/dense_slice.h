@@ -48,6 +48,7 @@ class DenseSlice : public Slice {
   uint64_t version() const override { return state_.version(); }
   SliceMemory memory() const override;
   uint64_t Hash() const override;
+  void TakeOver(Epoch epoch) override { copies_.BeginEpoch(epoch); }
 
  private:
   absl::Status ReadDense(WorkerId worker, DenseStep&& step, CheckedStep* read) const override;

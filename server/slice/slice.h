@@ -155,6 +155,8 @@ class Slice {
   }
   // Does what the slice of which this is a copy has noted. INVALID_ARGUMENT: it does not fit.
   absl::Status Follow(const v1::ReplicaChange& change, const Payload& payload);
+  // The copy takes the place of the slice of which it is one, and is the primary's from `epoch` on.
+  virtual void TakeOver(Epoch /*epoch*/) {}
   // Notes Hash, so that the copy looks whether it has the same.
   void NoteHash() const;
   // The XXH3-64 of values and optimizer's state; of rows, of all that they are.

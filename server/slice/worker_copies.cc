@@ -126,6 +126,10 @@ std::optional<SliceSnapshot::WorkerCopy> WorkerCopies::shared() const {
   return SliceSnapshot::WorkerCopy{shared_->values.Share(), shared_->version};
 }
 
+void WorkerCopies::BeginEpoch(Epoch epoch) {
+  last_number_ = std::max(last_number_, epoch.value() << 32);
+}
+
 absl::Status WorkerCopies::Follow(const Payload& values, uint64_t version, uint64_t number) {
   if (number == 0) {
     shared_.reset();

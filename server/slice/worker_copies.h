@@ -73,6 +73,9 @@ class WorkerCopies {
   absl::StatusOr<Reply> Answer(const Pull& pull, const Payload& values, uint64_t version);
   // The worker has left: its own copy is dropped.
   void Forget(WorkerId worker);
+  // The server is the slice's primary from this epoch on. Copies get numbers that no earlier
+  // primary has given.
+  void BeginEpoch(Epoch epoch);
 
   // Memory of all copies.
   uint64_t size_bytes() const;

@@ -26,6 +26,22 @@ Listed IsKilledWithACheckpoint(const char* command) {
   return {command, "", /*is_run=*/true, replaced, "", 0, /*exit_code=*/137};
 }
 
+// A server is killed as soon as there are copies. On a fast machine the job would be done before.
+// Then compares the parameters with those of an undisturbed job.
+Listed SurvivesTheLossOfAServer(const char* command) {
+  const Replaced replaced = {
+      {"capstan run --epochs=300 --replicas=2", "true; capstan run --epochs=300 --replicas=2"},
+      {" & sleep 3; pkill -KILL --newest capstan_server; wait",
+       " --run_dir=killed & run=$!; "
+       "until grep -qs 'two equal copies' killed/coordinator.log; do sleep 0.01; done; "
+       "kill -KILL $(pgrep --parent $run --newest capstan_server); wait $run && "
+       "capstan run --epochs=300 --run_dir=whole && "
+       "grep parameters_xxh3 whole/summary.json >hash && "
+       "grep -F -f hash killed/summary.json && rm -r killed whole"}};
+  return {command, "", /*is_run=*/true, replaced,
+          "",      0,  /*exit_code=*/0, "1 server was lost and replaced; nothing was lost"};
+}
+
 // Trains digits to its end.
 Listed ResumesAndPrints(const char* command, const char* output) {
   return {command, "", /*is_run=*/true, {}, R"({"consistency": "bsp"})", 0.95, 0, output};
@@ -96,6 +112,8 @@ std::vector<Listed> AllListed() {
       IsKilledWithACheckpoint("timeout -s KILL 3 capstan run --epochs=300 --checkpoint_dir=kept "
                               "--checkpoint_steps=100"),
       Prints("capstan checkpoint --list=kept", " of 6900, job capstan, 140.5 kB in 6 shards"),
+      SurvivesTheLossOfAServer("capstan run --epochs=300 --replicas=2 & sleep 3; "
+                               "pkill -KILL --newest capstan_server; wait"),
       ResumesAndPrints("capstan run --epochs=300 --checkpoint_dir=kept --checkpoint_steps=100 "
                        "--restore=latest --output=kept.safetensors",
                        "goes on from step "),

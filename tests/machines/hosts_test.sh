@@ -260,6 +260,35 @@ expect_text replaced 'workers replaced   2'
   failed replaced 'expected the parameters of an undisturbed run'
 expect_clean replaced
 
+# Another server takes the place of a lost one on its machine, too, as others have copies.
+copies_are_whole() {
+  local status
+  status="$(cluster_exec switch "${capstan}" status --coordinator="${address}" --keys="${folder}/servers/keys")" &&
+    [[ "${status}" == *'64 of 64 whole'* ]]
+}
+wait_for_copies() {
+  local end=$((SECONDS + 60))
+  until copies_are_whole; do
+    ((SECONDS < end)) || failed servers 'expected whole copies'
+    sleep 0.1
+  done
+}
+start servers --hosts="$(hosts 0 1)" --replicas=2 "${losing[@]}"
+wait_for servers 'training'
+address="$(sed -n 's/.* | the other machines meet at //p' "${folder}/servers.out")"
+wait_for_copies
+kill -KILL "$(pids_of node1 capstan_server)"
+wait_for servers 'server-0 ended (killed by signal 9): ' 'and another one is started in its place'
+sleep 1
+wait_for_copies
+kill -STOP "$(pids_of node0 capstan_server)"
+finish servers 0
+expect_text servers 'server-0 is lost to the job, but runs: it is killed'
+expect_text servers '2 servers were lost and replaced; nothing was lost'
+[[ "$(value "${folder}/servers.out" "parameters' XXH3")" == "$(value "${folder}/long.out" "parameters' XXH3")" ]] ||
+  failed servers 'expected the parameters of an undisturbed run'
+expect_clean servers
+
 start_long server
 kill -KILL "$(pids_of node1 capstan_server)"
 finish server 1

@@ -326,6 +326,63 @@ TEST_F(PageTest, HostileNamesAreShownAsText) {
   EXPECT_THAT(browser_->Evaluate("document.title").get<std::string>(), Not(HasSubstr("bad")));
 }
 
+TEST_F(PageTest, ALostServerIsShownUntilAllShardsHaveTwoCopiesAgain) {
+  ASSERT_NO_FATAL_FAILURE(
+      StartCoordinator({"--replicas=2", "--num_servers=2", "--num_workers=2", "--consistency=async",
+                        "--steps=1000000", "--heartbeat_seconds=0.2"}));
+  ASSERT_NO_FATAL_FAILURE(StartMembers({}, /*num_servers=*/2));
+  ASSERT_TRUE(job_.WaitForLog("coordinator", "have two equal copies", absl::Seconds(30)));
+  browser_->Open(url_);
+  ASSERT_NO_FATAL_FAILURE(AwaitPolls(1));
+  const std::string num_bold = "document.querySelectorAll('#shards .lost').length";
+  EXPECT_EQ(TextOf("#lost-servers") + TextOf("#replaced-servers") + TextOf("#one-copy"), "00");
+  EXPECT_EQ(browser_->Evaluate("document.getElementById('losses-view').hidden"), true);
+  EXPECT_EQ(browser_->Evaluate(num_bold), 0);
+  job_.Signal("server-1", SIGKILL);
+  ASSERT_TRUE(browser_->WaitUntil("document.getElementById('losses').rows.length === 1"));
+  const v1::ServerLoss loss = Status().server_losses(0);
+  EXPECT_EQ(TextOf(Cell("losses", 0, 0)), absl::StrCat("server ", loss.server()));
+  EXPECT_THAT(TextOf(Cell("losses", 0, 1)), HasSubstr(" s ago"));
+  EXPECT_EQ(TextOf(Cell("losses", 0, 2)), loss.what());
+  EXPECT_EQ(TextOf(Cell("losses", 0, 3)), absl::StrCat(loss.shards_moved()));
+  EXPECT_EQ(TextOf(Cell("losses", 0, 4)), "some have one copy");
+  EXPECT_EQ(browser_->Evaluate("document.getElementById('losses-view').hidden"), false);
+  EXPECT_EQ(TextOf("#lost-servers") + TextOf("#replaced-servers"), "10");
+  // No server is there for another copy.
+  EXPECT_EQ(TextOf("#one-copy"), "64 of 64");
+  EXPECT_EQ(browser_->Evaluate(num_bold), 64);
+  EXPECT_THAT(TextOf("#shards-note"), HasSubstr("Bold ones have one copy only."));
+  job_.Start("server-2", "server/capstan_server", {"--coordinator=" + job_.coordinator_address()});
+  ASSERT_TRUE(
+      browser_->WaitUntil("document.getElementById('losses').textContent.indexOf('after ') > 0"));
+  const double seconds = Status().server_losses(0).seconds_until_whole();
+  EXPECT_EQ(TextOf(Cell("losses", 0, 4)), absl::StrFormat("after %.1f s", seconds));
+  ASSERT_NO_FATAL_FAILURE(AwaitPolls(1));
+  EXPECT_EQ(TextOf("#lost-servers") + TextOf("#replaced-servers") + TextOf("#one-copy"), "11");
+  EXPECT_EQ(browser_->Evaluate(num_bold), 0);
+}
+
+TEST_F(PageTest, CopiesThatAreMadeShowHowFarTheyAre) {
+  ASSERT_NO_FATAL_FAILURE(StartCoordinator({"--num_servers=1", "--num_workers=2"}));
+  browser_->Open(url_);
+  ASSERT_NO_FATAL_FAILURE(AwaitPolls(1));
+  EXPECT_EQ(TextOf("#replaced-servers") + TextOf("#one-copy") + TextOf("#losses"), "");
+  // The copies of a small job are made at once. So this status is made up.
+  browser_->Evaluate(
+      "(function () { var before = window.fetch; window.fetch = function (path, options) { "
+      "return before(path, options).then(a => a.json()).then(function (status) { "
+      "status.server_of_shard = [0, 1, 0, 1]; status.servers_replaced = 0; "
+      "status.copies = {text: '1 of 4 whole', server_of_shard: [1, 0, 1, 0], one_copy: [0, 1, 3], "
+      "bytes_to_copy: 4000000, bytes_copied: 1040000}; "
+      "return new Response(JSON.stringify(status)); }); }; })()");
+  ASSERT_NO_FATAL_FAILURE(AwaitPolls(2));
+  EXPECT_EQ(TextOf("#one-copy"), "3 of 4, 3.0 MB left to copy");
+  EXPECT_EQ(browser_->Evaluate("Array.from(document.getElementById('shards').children).map("
+                               "cell => cell.title).slice(1, 3)"),
+            nlohmann::json(
+                {"shard 1: server 1, one copy only", "shard 2: server 0, its copy: server 1"}));
+}
+
 // A connection to the page's port.
 int Connect(const std::string& url) {
   sockaddr_in to = {};

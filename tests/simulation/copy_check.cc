@@ -8,20 +8,28 @@
 
 namespace capstan {
 
-const ShardBackup* CopyCheck::CopyOf(ShardId id) const {
+const ShardBackup* CopyCheck::CopyOf(ShardId id, uint64_t number) const {
+  const ShardBackup* found = nullptr;
+  uint64_t most = 0;
   for (const ShardHost* const host : hosts_()) {
     const ShardBackup* const copy = host == nullptr ? nullptr : host->backup(id);
-    if (copy != nullptr) return copy;
+    if (copy == nullptr || copy->number() != number) continue;
+    // Servers whose copy was another one know the number, too.
+    copy->LookAt([&](uint64_t done, bool, const ShardContents&) {
+      if (found != nullptr && done <= most) return;
+      found = copy;
+      most = done;
+    });
   }
-  return nullptr;
+  return found;
 }
 
 void CopyCheck::Compare() {
   for (const ShardHost* const host : hosts_()) {
     for (const ShardId id : host == nullptr ? std::vector<ShardId>() : host->shards()) {
-      const ShardBackup* const copy = CopyOf(id);
       const std::optional<CopyProgress> progress = host->shard(id)->copy_progress();
-      if (copy == nullptr || !progress.has_value() || progress->number != copy->number()) continue;
+      const ShardBackup* const copy = progress.has_value() ? CopyOf(id, progress->number) : nullptr;
+      if (copy == nullptr) continue;
       host->shard(id)->LookAt([&](uint64_t latest, const ShardContents& contents) {
         copy->LookAt([&](uint64_t done, bool is_whole, const ShardContents& copied) {
           if (!is_whole || done != latest) return;
@@ -51,7 +59,9 @@ CopyCheck::Pair CopyCheck::Find(SliceKey slice, size_t server) const {
       if (contents.slices.count(slice) > 0) pair = {id, host->shard(id), nullptr};
     });
   }
-  if (pair.shard != nullptr) pair.copy = CopyOf(pair.id);
+  if (pair.shard == nullptr) return pair;
+  const std::optional<CopyProgress> progress = pair.shard->copy_progress();
+  if (progress.has_value()) pair.copy = CopyOf(pair.id, progress->number);
   return pair;
 }
 
@@ -72,24 +82,27 @@ class CopyCheck::Watched : public ParameterEndpoint {
     server_.Exchange(
         std::move(request), std::move(delivered),
         [this, slice, pair, number, sent, done = std::move(done)](ExchangeReply reply) mutable {
-          const bool has_copy = number > 0 && HasCopy(*pair.shard, number);
+          const bool has_copy = number > 0 && HasCopy(pair, number);
           if (has_copy && reply.status.ok()) Check(slice, pair, sent, reply);
           done(std::move(reply));
         });
   }
 
  private:
-  // Whether the copy of this number was not given up.
-  static bool HasCopy(const Shard& shard, uint64_t number) {
-    const std::optional<CopyProgress> copy = shard.copy_progress();
-    return copy.has_value() && copy->number == number && copy->fault.empty();
+  // Whether neither the shard nor the copy's server has given the copy of this number up.
+  static bool HasCopy(const Pair& pair, uint64_t number) {
+    const std::optional<CopyProgress> copy = pair.shard->copy_progress();
+    return copy.has_value() && copy->number == number && copy->is_whole &&
+           pair.copy->number() == number;
   }
 
   void Check(SliceKey slice, const Pair& pair, uint64_t sent, const ExchangeReply& reply) {
     ++check_.replies_;
     pair.copy->LookAt([&](uint64_t done, bool /*is_whole*/, const ShardContents& copied) {
       const auto found = copied.slices.find(slice);
-      const uint64_t version = found == copied.slices.end() ? 0 : found->second->version();
+      // It may have taken over since.
+      const uint64_t version =
+          found == copied.slices.end() ? reply.version : found->second->version();
       if (done > sent && version >= reply.version) return;
       check_.NoteFault(absl::StrCat("copies first: a reply of slice ", slice.table.value(), "/",
                                     slice.slice.value(), " with version ", reply.version,

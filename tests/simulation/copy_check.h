@@ -52,7 +52,8 @@ class CopyCheck {
     const ShardBackup* copy = nullptr;
   };
   Pair Find(SliceKey slice, size_t server) const;
-  const ShardBackup* CopyOf(ShardId id) const;
+  // The one of this number, also if it has taken over. Null: there is none.
+  const ShardBackup* CopyOf(ShardId id, uint64_t number) const;
   void NoteFault(std::string fault) {
     if (fault_.empty()) fault_ = std::move(fault);
   }

@@ -72,7 +72,24 @@ bool IsInitialLost(const SimulationResult& result) {
          absl::StrContains(result.outcome->status.message(), kInitialLost);
 }
 
+constexpr char kNoCopy[] = "no whole copy is left";
+
+bool IsWithoutCopy(const absl::Status& end) { return absl::StrContains(end.message(), kNoCopy); }
+
+// Whether a server can be lost while the copies of its shards are not whole.
+bool CanLackCopies(const Scenario& scenario) {
+  if (!scenario.copy_losses.empty()) return true;
+  for (const ServerLoss& loss : scenario.server_losses) {
+    if (!loss.waits_for_copies) return true;
+  }
+  for (uint32_t process = 0; process < scenario.job.cluster().num_servers(); ++process) {
+    if (CanSilenceServer(scenario, process)) return true;
+  }
+  return false;
+}
+
 bool MayFailFor(const Scenario& scenario, absl::string_view reason) {
+  if (absl::StrContains(reason, kNoCopy)) return CanLackCopies(scenario);
   if (scenario.replaces_all && absl::StrContains(reason, "(--allow_other_bits)")) return false;
   if (absl::StrContains(reason, kInitialLost)) {
     return scenario.program.has_value() && WorkersThatCanBeSilenced(scenario) > 0;
@@ -229,6 +246,9 @@ void RunLife(const Scenario& life, SimulatedDisk& disk, OwnStateCheck& own_state
   verdict.compared_copies += result.compared_copies;
   verdict.copies_made_again += result.copies_made_again;
   verdict.checked_replies += result.checked_replies;
+  verdict.servers_lost += result.servers_lost;
+  verdict.servers_replaced += result.servers_replaced;
+  verdict.is_without_copy |= result.outcome.has_value() && IsWithoutCopy(result.outcome->status);
   if (verdict.violation.empty()) verdict.violation = result.wrong_values;
   if (verdict.violation.empty()) verdict.violation = result.wrong_operation;
   if (verdict.violation.empty() && have_all_lived) verdict.violation = result.incomplete_operation;

@@ -26,8 +26,11 @@ struct ScenarioVerdict {
   int64_t compared_copies = 0;     // of shards, with their shards
   int64_t copies_made_again = 0;   // after a loss
   int64_t checked_replies = 0;     // that had to wait for a copy
-  bool has_lost_initial = false;   // the last life ended because worker 0 was lost early
-  bool have_all_lived = true;      // no lost worker is missing in what the last life goes on from
+  int64_t servers_lost = 0;
+  int64_t servers_replaced = 0;
+  bool is_without_copy = false;   // a life has ended because no copy of a shard was left
+  bool has_lost_initial = false;  // the last life ended because worker 0 was lost early
+  bool have_all_lived = true;     // no lost worker is missing in what the last life goes on from
 };
 
 // Simulates the lives of the scenario's job, until one ends well. Checks the history of each, its

@@ -805,6 +805,59 @@ Scenario DrawCopiedScenario(uint64_t seed) {
   return scenario;
 }
 
+namespace {
+
+void DrawServerLosses(Random& random, Scenario& life) {
+  const uint32_t servers = life.job.cluster().num_servers();
+  // Lives end otherwise.
+  for (Fault& fault : life.faults) {
+    if (fault.kind != Fault::Kind::kKillServer) continue;
+    fault.kind = Fault::Kind::kPauseServer;
+    fault.pause = Between(random, absl::Milliseconds(1), 0.5 * kLease);
+  }
+  const bool waits_for_copies = random.Bernoulli(0.8);
+  // Half of the losses come in the middle of a checkpoint or of a change of the consistency.
+  std::vector<absl::Duration> middles = life.checkpoint_requests;
+  for (const ConsistencySetting& setting : life.settings) middles.push_back(setting.at);
+  for (int64_t i = Between(random, 1, 4); i > 0; --i) {
+    ServerLoss& loss = life.server_losses.emplace_back();
+    const double kind = random.UniformFloat();
+    loss.kind = kind < 0.5   ? ServerLoss::Kind::kKill
+                : kind < 0.7 ? ServerLoss::Kind::kPause
+                : kind < 0.8 ? ServerLoss::Kind::kUnheard
+                             : ServerLoss::Kind::kAskToEnd;
+    loss.server = static_cast<uint32_t>(random.UniformInt(servers));
+    loss.at = Between(random, absl::ZeroDuration(), UsualTime(life));
+    if (!middles.empty() && random.Bernoulli(0.5)) {
+      loss.at = middles[random.UniformInt(middles.size())] +
+                Between(random, absl::ZeroDuration(), absl::Milliseconds(10));
+    }
+    loss.waits_for_copies = waits_for_copies;
+    loss.is_noticed = random.Bernoulli(0.7);
+    loss.pause = Between(random, 1.1 * kLease, 3 * kLease);
+    if (random.Bernoulli(0.8)) {
+      loss.returns_after = Between(random, absl::Milliseconds(1), absl::Milliseconds(700));
+      // Only a process that has ended gives its address to another one.
+      loss.has_same_address = loss.kind == ServerLoss::Kind::kKill && random.Bernoulli(0.5);
+    }
+  }
+}
+
+}  // namespace
+
+Scenario DrawFailOverScenario(uint64_t seed) {
+  Scenario scenario = DrawCopiedScenario(seed);
+  Random random(seed, /*stream=*/16);
+  for (Scenario* life : LivesOf(scenario)) {
+    DrawServerLosses(random, *life);
+    const bool has_end = life->power_cut < absl::InfiniteDuration() || life->cut_after_ends > 0;
+    if (life != LivesOf(scenario).back() && !has_end) {
+      life->power_cut = Between(random, 0.3 * UsualTime(*life), 1.5 * UsualTime(*life));
+    }
+  }
+  return scenario;
+}
+
 bool HasScriptedPrograms(const Scenario& scenario) {
   return scenario.program.has_value() && scenario.own_arrays == 0 &&
          scenario.program->initial_delay == absl::ZeroDuration();
@@ -844,7 +897,8 @@ std::string Describe(const Scenario& scenario) {
       scenario.job.cluster().num_servers(), " servers, ", scenario.steps, " steps, ",
       scenario.job.cluster().replicas() > 1
           ? absl::StrCat("two copies, ", scenario.copy_losses.size(), " lost, ",
-                         scenario.cuts.size(), " cuts, ")
+                         scenario.cuts.size(), " cuts, ", scenario.server_losses.size(),
+                         " servers lost, ")
           : "",
       scenario.faults.size(), " faults, ", scenario.settings.size(), " settings, ",
       1 + scenario.next_lives.size(), " lives",

@@ -62,6 +62,24 @@ struct LinkCut {
   absl::Duration lasts;
 };
 
+// A server is lost, or others take it for lost, in a job with two copies of each shard.
+struct ServerLoss {
+  enum class Kind {
+    kKill,
+    kPause,     // longer than its lease
+    kUnheard,   // only the coordinator does not hear it, for as long as a pause
+    kAskToEnd,  // it leaves once others have its shards
+  };
+  Kind kind = Kind::kKill;
+  uint32_t server = 0;           // its id
+  absl::Duration at;             // after the start; while the job trains
+  bool waits_for_copies = true;  // until all copies are whole
+  bool is_noticed = false;       // the coordinator sees the broken connection
+  absl::Duration pause;
+  absl::Duration returns_after;   // until another process comes in its place; 0: none does
+  bool has_same_address = false;  // that one has the lost one's
+};
+
 // One simulation: a job, the network, the workers' compute times, and the faults.
 struct Scenario {
   uint64_t seed = 0;
@@ -91,6 +109,7 @@ struct Scenario {
   std::vector<LinkCut> cuts;
   // Of shards that have copies: then a copy is given up, and is made again. After the start.
   std::vector<absl::Duration> copy_losses;
+  std::vector<ServerLoss> server_losses;
   std::optional<LostRegistration> lost_registration;
   std::vector<ConsistencySetting> settings;
   absl::Duration limit = absl::Seconds(120);  // virtual time; a longer job has hung
@@ -122,6 +141,10 @@ Scenario DrawScenario(uint64_t seed);
 // The same with two copies of each shard. Then links between processes are sometimes cut, in one
 // direction, and copies are lost and made again.
 Scenario DrawCopiedScenario(uint64_t seed);
+
+// The same, and servers are lost, come back, and are lost again. In one of five, at any time: then
+// a job may end for want of a copy.
+Scenario DrawFailOverScenario(uint64_t seed);
 
 // Whether the worker has a gradient for the table in this step.
 inline bool HasGradient(const Scenario& scenario, WorkerId worker, Step step, TableId table) {

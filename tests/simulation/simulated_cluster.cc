@@ -33,6 +33,7 @@ constexpr absl::Duration kUntilNextStart = absl::Milliseconds(10);
 constexpr absl::Duration kSettle = absl::Seconds(30);
 // Until the next workers come.
 constexpr absl::Duration kBetweenRounds = absl::Milliseconds(200);
+constexpr uint64_t kFirstServerIncarnation = 100'000;
 constexpr uint64_t kFirstWorkerIncarnation = 200'000;
 // A worker whose registration was lost goes on after this time at the latest.
 constexpr absl::Duration kLongestLoss = absl::Seconds(3);
@@ -69,6 +70,33 @@ class LosingRecords : public ParameterEndpoint {
  private:
   const std::unique_ptr<ParameterEndpoint> copy_;
   const std::function<bool()> loses_;
+};
+
+uint32_t PortOf(const std::string& address) {
+  uint32_t port = 0;
+  CHECK(absl::SimpleAtoi(address.substr(address.find(':') + 1), &port)) << address;
+  return port;
+}
+
+// Connects to the process that has an address at the time, as a channel does.
+class Reconnecting : public ParameterEndpoint {
+ public:
+  using Connect = std::function<std::unique_ptr<ParameterEndpoint>()>;
+  using Find = std::function<std::pair<const SimulatedProcess*, Connect>()>;
+
+  explicit Reconnecting(Find find) : find_(std::move(find)) {}
+
+  void Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
+                ReplyCallback done) override {
+    const auto [process, connect] = find_();
+    std::unique_ptr<ParameterEndpoint>& connection = connections_[process];
+    if (connection == nullptr) connection = connect();
+    connection->Exchange(std::move(request), std::move(delivered), std::move(done));
+  }
+
+ private:
+  const Find find_;
+  std::map<const SimulatedProcess*, std::unique_ptr<ParameterEndpoint>> connections_;
 };
 
 bool HasCopies(const Scenario& scenario) { return scenario.job.cluster().replicas() > 1; }
@@ -119,10 +147,13 @@ SimulationResult SimulatedCluster::Run() {
     end = world_.Now();
   });
   WriteHeader();
-  for (uint32_t i = 0; i < scenario_.job.cluster().num_servers(); ++i) StartServer(i);
+  for (uint32_t i = 1; i <= scenario_.job.cluster().num_servers(); ++i) StartServer(/*port=*/i);
   StartWorkers();
   for (const Fault& fault : scenario_.faults) {
     world_.RunAfter(fault.at, [this, &fault] { Befall(fault); });
+  }
+  for (const ServerLoss& loss : scenario_.server_losses) {
+    world_.RunAfter(loss.at, [this, &loss] { LoseServer(loss); });
   }
   for (const LinkCut& cut : scenario_.cuts) {
     world_.RunAfter(cut.at, [this, &cut] { Cut(cut); });
@@ -146,11 +177,12 @@ SimulationResult SimulatedCluster::Run() {
   world_.RunUntil(start_ + scenario_.limit);
   if (disk_ != nullptr) disk_->EndLife();
   is_time_up = true;
-  if (!result_.is_cut)
-    CallCoordinator(*coordinator_, v1::GetStatusRequest(),
-                    [this](const absl::StatusOr<v1::GetStatusReply>& reply) {
-                      result_.is_registering = reply->view().phase() == v1::REGISTERING;
-                    });
+  if (!result_.is_cut) {
+    const v1::GetStatusReply status = Status();
+    result_.is_registering = status.view().phase() == v1::REGISTERING;
+    result_.servers_lost = status.servers_lost();
+    result_.servers_replaced = status.servers_replaced();
+  }
   CloseLog(end);
   if (HasCopies(scenario_) && !result_.is_cut) copies_.Compare();
   BuryAll();
@@ -239,12 +271,22 @@ std::unique_ptr<SimulatedCluster::Member> SimulatedCluster::StartMember(uint64_t
   return member;
 }
 
-void SimulatedCluster::StartServer(uint32_t index) {
+v1::GetStatusReply SimulatedCluster::Status() {
+  v1::GetStatusReply status;
+  CallCoordinator(*coordinator_, v1::GetStatusRequest(),
+                  [&status](const absl::StatusOr<v1::GetStatusReply>& reply) { status = *reply; });
+  return status;
+}
+
+void SimulatedCluster::StartServer(uint32_t port) {
+  const auto index = static_cast<uint32_t>(servers_.size());
+  server_of_port_[port] = index;
   Member* const member = servers_.emplace_back(StartMember(1000 + 2 * index)).get();
   ParameterServer::Options options;
   options.clock = &member->process;
   options.coordinator = member->coordinator.get();
-  options.incarnation = IncarnationOf(scenario_, 100'000 + index);
+  options.incarnation = IncarnationOf(scenario_, kFirstServerIncarnation + index);
+  options.end = &member->end;
   options.interruption = [this, member](Incarnation sender, absl::AnyInvocable<void()> go_on) {
     Interrupt(member->process, sender, std::move(go_on));
   };
@@ -253,21 +295,92 @@ void SimulatedCluster::StartServer(uint32_t index) {
   };
   options.open_storage = [this, member] { return disk_->OpenForServer(&member->process); };
   options.connect_replica = [this, member](const std::string& address) {
-    uint32_t port = 0;
-    CHECK(absl::SimpleAtoi(address.substr(address.find(':') + 1), &port)) << address;
-    Member& other = *servers_.at(port - 1);
     return std::make_unique<LosingRecords>(
-        network_.Connect(&member->process, &other.process, &other.server->records()),
+        std::make_unique<Reconnecting>([this, member, address] {
+          Member& other = *servers_[ServerAt(address)];
+          return std::make_pair(&other.process, [this, member, &other] {
+            return network_.Connect(&member->process, &other.process, &other.server->records());
+          });
+        }),
         [this] { return LosesCopy(); });
   };
   member->server = std::make_unique<ParameterServer>(options);
-  // The port is the index + 1.
-  member->process.Spawn([server = member->server.get(), index] {
-    const absl::Status status = server->Run([index](const v1::JobSpec&) {
-      return ServerAddress{absl::StrCat("simulated:", index + 1)};
-    });
+  member->process.Spawn([this, server = member->server.get(), index, port] {
+    const absl::Status status = server->Run(
+        [port](const v1::JobSpec&) { return ServerAddress{absl::StrCat("simulated:", port)}; });
     VLOG(1) << "server " << index << ": " << status;
+    // The loss of the one in whose place it comes may not be known yet.
+    const bool has_waited =
+        index >= scenario_.job.cluster().num_servers() && (absl::IsResourceExhausted(status));
+    if (has_waited && !result_.outcome.has_value() && !result_.is_cut) {
+      world_.RunAfter(kUntilNextStart, [this, port] { StartServer(port); });
+    }
   });
+}
+
+void SimulatedCluster::LoseServer(const ServerLoss& loss) {
+  if (result_.outcome.has_value() || result_.is_cut) return;
+  const v1::GetStatusReply status = Status();
+  const v1::Phase phase = status.view().phase();
+  const bool trains = phase == v1::TRAINING || phase == v1::EVALUATING;
+  if (!trains || (loss.waits_for_copies && !HaveServersRecovered(status.view()))) {
+    world_.RunAfter(kUntilNextStart, [this, &loss] { LoseServer(loss); });
+    return;
+  }
+  const v1::ServerInfo& lost = status.view().servers(static_cast<int>(loss.server));
+  const Incarnation incarnation(lost.incarnation());
+  const uint32_t port = PortOf(lost.address());
+  for (uint32_t index = 0; index < servers_.size(); ++index) {
+    if (IncarnationOf(scenario_, kFirstServerIncarnation + index) != incarnation) continue;
+    StopServer(loss, incarnation, *servers_[index]);
+    if (loss.kind != ServerLoss::Kind::kKill || !loss.is_noticed) continue;
+    v1::HeartbeatRequest broken;
+    broken.set_role(v1::HeartbeatRequest::SERVER);
+    broken.set_id(loss.server);
+    broken.set_incarnation(incarnation.value());
+    coordinator_process_.RunAfter(network_.options().latency,
+                                  [this, broken] { coordinator_->NoteBrokenHeartbeat(broken); });
+  }
+  if (loss.returns_after > absl::ZeroDuration()) {
+    world_.RunAfter(loss.returns_after, [this, &loss, port] {
+      StartServer(loss.has_same_address ? port : static_cast<uint32_t>(servers_.size()) + 1);
+    });
+  }
+}
+
+bool SimulatedCluster::HaveServersRecovered(const v1::JobView& view) const {
+  const auto& copies = view.copies();
+  const auto& servers = view.servers();
+  return std::all_of(copies.begin(), copies.end(),
+                     [](const v1::ShardCopy& copy) { return copy.is_whole(); }) &&
+         std::none_of(servers.begin(), servers.end(), [this](const v1::ServerInfo& server) {
+           return server.is_live() && lost_servers_.count(Incarnation(server.incarnation())) > 0;
+         });
+}
+
+void SimulatedCluster::StopServer(const ServerLoss& loss, Incarnation incarnation, Member& server) {
+  const absl::Time end = world_.Now() + loss.pause;
+  lost_servers_.insert(incarnation);
+  if (loss.kind == ServerLoss::Kind::kPause || loss.kind == ServerLoss::Kind::kUnheard) {
+    // By then the coordinator has heard of it again, or has given it up.
+    const absl::Duration lease = absl::Seconds(scenario_.job.membership().lease_seconds());
+    world_.RunAt(end + lease, [this, incarnation] { lost_servers_.erase(incarnation); });
+  }
+  switch (loss.kind) {
+    case ServerLoss::Kind::kKill:
+      server.process.Kill();
+      break;
+    case ServerLoss::Kind::kPause:
+      PauseFor(server.process, loss.pause);
+      break;
+    case ServerLoss::Kind::kUnheard:
+      network_.Block(&server.process, &coordinator_process_, end);
+      network_.Block(&coordinator_process_, &server.process, end);
+      break;
+    case ServerLoss::Kind::kAskToEnd:
+      server.end.Ask();
+      break;
+  }
 }
 
 void SimulatedCluster::Interrupt(SimulatedProcess& server, Incarnation sender,
@@ -411,10 +524,12 @@ void SimulatedCluster::BeginNextRound() {
 
 std::unique_ptr<ParameterEndpoint> SimulatedCluster::Connect(Member& worker,
                                                              const std::string& address) {
-  uint32_t port = 0;
-  CHECK(absl::SimpleAtoi(address.substr(address.find(':') + 1), &port)) << address;
-  Member& server = *servers_.at(port - 1);
-  return network_.Connect(&worker.process, &server.process, DoorOf(port - 1));
+  const size_t server = ServerAt(address);
+  return network_.Connect(&worker.process, &servers_[server]->process, DoorOf(server));
+}
+
+size_t SimulatedCluster::ServerAt(const std::string& address) const {
+  return server_of_port_.at(PortOf(address));
 }
 
 ParameterEndpoint* SimulatedCluster::DoorOf(size_t server) {
@@ -440,8 +555,9 @@ void SimulatedCluster::CompareCopiesAgain() {
 
 void SimulatedCluster::Cut(const LinkCut& cut) {
   const auto process = [this](uint32_t number) -> SimulatedProcess* {
-    if (number < servers_.size()) return &servers_[number]->process;
-    number -= static_cast<uint32_t>(servers_.size());
+    const uint32_t servers = scenario_.job.cluster().num_servers();
+    if (number < servers) return &servers_[number]->process;
+    number -= servers;
     return number < workers_.size() ? &workers_[number]->process : nullptr;
   };
   SimulatedProcess* const from = process(cut.from);

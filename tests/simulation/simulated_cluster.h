@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -69,6 +70,8 @@ struct SimulationResult {
   int64_t compared_copies = 0;
   int64_t copies_made_again = 0;
   int64_t checked_replies = 0;
+  int64_t servers_lost = 0;
+  int64_t servers_replaced = 0;
 };
 
 // A whole job in virtual time: the real coordinator, servers and workers in one program. One thread
@@ -91,9 +94,9 @@ class SimulatedCluster {
     std::unique_ptr<CoordinatorEndpoint> coordinator;
     std::unique_ptr<ParameterServer> server;  // of a server
     RecordingEndpoint::Recording recording;   // of a worker
-    EndRequest end;                           // of a worker
-    bool has_ended = false;                   // of a worker: its process has
-    absl::Duration replaced_after;            // of a worker, from its end on; 0: it is not
+    EndRequest end;
+    bool has_ended = false;         // of a worker: its process has
+    absl::Duration replaced_after;  // of a worker, from its end on; 0: it is not
   };
 
   void WriteHeader();
@@ -103,7 +106,14 @@ class SimulatedCluster {
   void CutPower();
   void CloseLog(absl::Time end);
   std::unique_ptr<Member> StartMember(uint64_t seed);
-  void StartServer(uint32_t index);
+  // With a port that no server has, or had before.
+  void StartServer(uint32_t port);
+  // As the scenario says; later, if it is to wait for copies.
+  void LoseServer(const ServerLoss& loss);
+  void StopServer(const ServerLoss& loss, Incarnation incarnation, Member& server);
+  // All copies are whole, and the coordinator knows of all losses so far.
+  bool HaveServersRecovered(const v1::JobView& view) const;
+  v1::GetStatusReply Status();
   // If a pause of worker process `sender` begins about now, sometimes stops the server's thread
   // before a shard's lock for as long. Meanwhile another process can take the worker's place.
   void Interrupt(SimulatedProcess& server, Incarnation sender, absl::AnyInvocable<void()> go_on);
@@ -117,6 +127,8 @@ class SimulatedCluster {
   // In a job that stays, other workers come when all have ended. After the last round the job ends.
   void EndWorker(Member& worker);
   void BeginNextRound();
+  // The process that listens at `address`.
+  size_t ServerAt(const std::string& address) const;
   // Connects a worker to the server at `address`.
   std::unique_ptr<ParameterEndpoint> Connect(Member& worker, const std::string& address);
   // Records the worker's exchanges and omits pulls, according to the scenario.
@@ -155,7 +167,8 @@ class SimulatedCluster {
   SimulatedProcess coordinator_process_{&world_};
   std::unique_ptr<Coordinator> coordinator_;
   std::unique_ptr<MembershipRecorder> membership_;
-  std::vector<std::unique_ptr<Member>> servers_;
+  std::vector<std::unique_ptr<Member>> servers_;  // processes, in order of start
+  std::map<uint32_t, size_t> server_of_port_;     // the latest
   std::vector<std::unique_ptr<Member>> workers_;
   int running_workers_ = 0;  // processes
   uint32_t ended_workers_ = 0;
@@ -165,6 +178,7 @@ class SimulatedCluster {
   CodecWatch codecs_;
   CopyCheck copies_;
   size_t lost_copies_ = 0;
+  std::set<Incarnation> lost_servers_;  // without those whose pause is over
   std::map<size_t, std::unique_ptr<ParameterEndpoint>> watched_;  // servers
   std::map<std::pair<Step, int>, int64_t> reduced_;               // results of operations
   SimulationResult result_;

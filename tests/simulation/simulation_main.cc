@@ -22,10 +22,12 @@
 ABSL_FLAG(int64_t, seeds, 2000, "number of schedules");
 ABSL_FLAG(uint64_t, first_seed, 1, "seed of the first schedule; the others follow it");
 ABSL_FLAG(bool, copies, false, "each shard has two copies");
+ABSL_FLAG(bool, lost_servers, false, "each shard has two copies, and servers are lost");
 ABSL_FLAG(int, threads, 2, "schedules that run at a time");
 ABSL_FLAG(bool, until_violation, false, "stop after the first violation");
 ABSL_FLAG(std::string, until_rule, "",
           "stop after the first violation of this rule, such as \"exactly once\"; empty: of none");
+ABSL_FLAG(bool, log, false, "write what the processes log, too");
 ABSL_FLAG(std::string, history, "", "file for the history of the last schedule; empty: none");
 
 namespace capstan {
@@ -46,6 +48,9 @@ struct Totals {
   int64_t compared_copies ABSL_GUARDED_BY(mu) = 0;
   int64_t copies_made_again ABSL_GUARDED_BY(mu) = 0;
   int64_t checked_replies ABSL_GUARDED_BY(mu) = 0;
+  int64_t servers_lost ABSL_GUARDED_BY(mu) = 0;
+  int64_t servers_replaced ABSL_GUARDED_BY(mu) = 0;
+  int64_t without_copy ABSL_GUARDED_BY(mu) = 0;
 };
 
 void Count(uint64_t seed, const Scenario& scenario, const ScenarioVerdict& verdict,
@@ -60,6 +65,9 @@ void Count(uint64_t seed, const Scenario& scenario, const ScenarioVerdict& verdi
   totals.compared_copies += verdict.compared_copies;
   totals.copies_made_again += verdict.copies_made_again;
   totals.checked_replies += verdict.checked_replies;
+  totals.servers_lost += verdict.servers_lost;
+  totals.servers_replaced += verdict.servers_replaced;
+  totals.without_copy += verdict.is_without_copy;
   if (verdict.violation.empty()) return;
   ++totals.violations;
   std::printf("seed %llu (%s): %s\n", static_cast<unsigned long long>(seed),
@@ -76,6 +84,11 @@ bool IsLast(const std::string& violation) {
           (violation == rule || absl::StartsWith(violation, absl::StrCat(rule, ":"))));
 }
 
+Scenario Draw(uint64_t seed) {
+  if (absl::GetFlag(FLAGS_lost_servers)) return DrawFailOverScenario(seed);
+  return absl::GetFlag(FLAGS_copies) ? DrawCopiedScenario(seed) : DrawScenario(seed);
+}
+
 void RunSeeds(Totals& totals) {
   const int64_t seeds = absl::GetFlag(FLAGS_seeds);
   const std::string history = absl::GetFlag(FLAGS_history);
@@ -83,8 +96,7 @@ void RunSeeds(Totals& totals) {
     const int64_t index = totals.next++;
     if (index >= seeds) return;
     const uint64_t seed = absl::GetFlag(FLAGS_first_seed) + static_cast<uint64_t>(index);
-    const Scenario scenario =
-        absl::GetFlag(FLAGS_copies) ? DrawCopiedScenario(seed) : DrawScenario(seed);
+    const Scenario scenario = Draw(seed);
     const ScenarioVerdict verdict = RunScenario(scenario);
     Count(seed, scenario, verdict, totals);
     if (IsLast(verdict.violation)) totals.may_stop = true;
@@ -109,13 +121,17 @@ int Run() {
       static_cast<long long>(totals.exchanges), static_cast<long long>(totals.done),
       static_cast<long long>(totals.changes), static_cast<long long>(totals.restores),
       static_cast<long long>(totals.known_ends));
-  if (absl::GetFlag(FLAGS_copies)) {
+  if (absl::GetFlag(FLAGS_copies) || absl::GetFlag(FLAGS_lost_servers)) {
     std::printf(
         "%lld comparisons of a shard with its copy, %lld copies made again, %lld replies "
         "that waited for one\n",
         static_cast<long long>(totals.compared_copies),
         static_cast<long long>(totals.copies_made_again),
         static_cast<long long>(totals.checked_replies));
+    std::printf("%lld servers lost, %lld replaced, %lld jobs ended without a copy\n",
+                static_cast<long long>(totals.servers_lost),
+                static_cast<long long>(totals.servers_replaced),
+                static_cast<long long>(totals.without_copy));
   }
   std::printf("%lld histories, %lld violations\n", static_cast<long long>(totals.histories),
               static_cast<long long>(totals.violations));
@@ -129,6 +145,6 @@ int main(int argc, char** argv) {
   capstan::InitProgram(argv[0], "runs random schedules of a job in virtual time and checks each.");
   const absl::Status parsed = capstan::ParseProgramFlags({argv, argv + argc});
   if (!parsed.ok()) capstan::EndProgram("simulation", parsed, /*is_usage_error=*/true);
-  FLAGS_minloglevel = google::GLOG_ERROR;
+  if (!absl::GetFlag(FLAGS_log)) FLAGS_minloglevel = google::GLOG_ERROR;
   capstan::ExitProgram(capstan::Run());
 }

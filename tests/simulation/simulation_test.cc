@@ -100,6 +100,28 @@ TEST(SimulationTest, FourHundredSchedulesWithTwoCopiesKeepTheContract) {
   EXPECT_GT(made_again, 200);
 }
 
+TEST(SimulationTest, ThreeHundredSchedulesWithLostServersKeepTheContract) {
+  FLAGS_minloglevel = google::GLOG_ERROR;
+  int done = 0;
+  int without_copy = 0;
+  int64_t lost = 0;
+  int64_t replaced = 0;
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    const Scenario scenario = DrawFailOverScenario(seed);
+    const ScenarioVerdict verdict = RunScenario(scenario);
+    EXPECT_EQ(verdict.violation, "") << "seed " << seed << ": " << Describe(scenario);
+    done += verdict.is_done ? 1 : 0;
+    without_copy += verdict.is_without_copy ? 1 : 0;
+    lost += verdict.servers_lost;
+    replaced += verdict.servers_replaced;
+  }
+  EXPECT_GT(done, 200);
+  EXPECT_GT(without_copy, 10);
+  EXPECT_LT(without_copy, 80);
+  EXPECT_GT(lost, 300);
+  EXPECT_GT(replaced, 150);
+}
+
 TEST(SimulationTest, TheSameSeedIsTheSameHistoryByteForByte) {
   FLAGS_minloglevel = google::GLOG_ERROR;
   std::set<std::string> histories;

@@ -61,7 +61,7 @@ std::unique_ptr<ParameterEndpoint> MakeTestClient(Clock* clock,
   RoutingTable routing;
   routing.epoch = Epoch(1);
   routing.server_of_shard = {ServerId(0)};
-  routing.server_address = {{"test"}};
+  routing.servers = {{{"test"}}};
   return std::make_unique<ParameterClient>(
       options, ShardMap({1}, /*slice_bytes=*/sizeof(float), /*shard_count=*/1), routing,
       [&connection](ServerId, const ServerAddress&) { return std::move(connection); });

@@ -81,6 +81,44 @@ TEST(ServerConnectionTest, WithoutGrpcTheErrorOfUcxIsPassedOn) {
   EXPECT_EQ(status, error);
 }
 
+// Answers nothing before its end.
+class SilentEndpoint : public ParameterEndpoint {
+ public:
+  ~SilentEndpoint() override {
+    for (auto& done : open_) done(ErrorReply(absl::UnavailableError("the connection has ended")));
+  }
+  void Exchange(ExchangeRequest&& /*request*/, DeliveredCallback delivered,
+                ReplyCallback done) override {
+    delivered();
+    open_.push_back(std::move(done));
+  }
+
+ private:
+  std::vector<ReplyCallback> open_;
+};
+
+TEST(ServerConnectionTest, TheEndAnswersOpenExchangesOnEachTransport) {
+  for (const bool has_ucx : {false, true}) {
+    std::vector<std::unique_ptr<ParameterEndpoint>> grpc;
+    for (int i = 0; i < 2; ++i) grpc.push_back(std::make_unique<SilentEndpoint>());
+    std::unique_ptr<ParameterEndpoint> ucx;
+    if (has_ucx) ucx = std::make_unique<SilentEndpoint>();
+    auto connection = std::make_unique<ServerConnection>(nullptr, std::move(ucx), std::move(grpc),
+                                                         std::make_shared<TransportsUsed>());
+    std::vector<absl::Status> replies;
+    for (uint32_t slice = 0; slice < 4; ++slice) {
+      ExchangeRequest request;
+      request.slice.slice = SliceIndex(slice);
+      connection->Exchange(
+          std::move(request), [] {},
+          [&replies](const ExchangeReply& reply) { replies.push_back(reply.status); });
+    }
+    connection = nullptr;
+    ASSERT_EQ(replies.size(), 4u);
+    for (const absl::Status& status : replies) EXPECT_TRUE(absl::IsUnavailable(status)) << status;
+  }
+}
+
 // Nobody sends again, so the reason is told at once.
 TEST(ConnectToServersTest, AUcxThatDoesNotStartIsNotTriedAgain) {
   RealClock clock;

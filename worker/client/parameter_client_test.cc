@@ -40,7 +40,7 @@ RoutingTable Routing(int epoch, int server_of_first_shard) {
   RoutingTable routing;
   routing.epoch = Epoch(epoch);
   routing.server_of_shard = {ServerId(server_of_first_shard), ServerId(1)};
-  routing.server_address = {{"a:1"}, {"b:2"}};
+  routing.servers = {{{"a:1"}}, {{"b:2"}}};
   return routing;
 }
 
@@ -199,7 +199,7 @@ class RetryTest : public testing::Test {
     RoutingTable routing;
     routing.epoch = Epoch(1);
     routing.server_of_shard = {ServerId(0)};
-    routing.server_address = {{"127.0.0.1:4000"}};
+    routing.servers = {{{"127.0.0.1:4000"}}};
     client_ = std::make_unique<ParameterClient>(
         options, ShardMap({1}, /*slice_bytes=*/4, /*shard_count=*/1), routing,
         [this](ServerId, const ServerAddress&) {

@@ -151,7 +151,7 @@ class ParameterStoreTest : public testing::Test {
     RoutingTable routing;
     routing.epoch = Epoch(1);
     routing.server_of_shard = {ServerId(0)};
-    routing.server_address = {{"a:1"}};
+    routing.servers = {{{"a:1"}}};
     return routing;
   }
 

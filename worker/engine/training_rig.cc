@@ -191,7 +191,7 @@ absl::Status TrainingRig::Start() {
   RoutingTable routing;
   routing.epoch = Epoch(1);
   routing.server_of_shard = {ServerId(0)};
-  routing.server_address = {{"here"}};
+  routing.servers = {{{"here"}}};
   std::vector<uint64_t> elements;
   for (const v1::TableSpec& table : engine_->tables()) elements.push_back(ElementCount(table));
   ParameterClient::Options client;

@@ -144,6 +144,7 @@ absl::Status TrainingSession::Train(absl::FunctionRef<void()> report_now) {
   }
   // What came while the above was made.
   ASSIGN_OR_RETURN(const v1::JobView newest, WaitFor(may_start));
+  training->client->UpdateRouting(RoutingTableFromView(newest));
   if (training->schedule != nullptr) training->schedule->OnView(newest);
   if (newest.steps_total() > 0) options_.setup->engine->LimitSteps(newest.steps_total());
   const int64_t first_step = FirstStep(view);

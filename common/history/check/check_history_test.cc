@@ -214,6 +214,17 @@ TEST(CheckHistoryTest, AWorkerThatLeavesBeforeAnAnswerIsFound) {
               StartsWith("nothing lost by leaving: worker 1 has left before its exchange"));
 }
 
+TEST(CheckHistoryTest, AWorkerMayLeaveIfAPushThatWasRefusedWasAnsweredLater) {
+  HistoryBuilder builder = Started(kAsync, 0);
+  builder.Ask(1, 101, 0, 1, 20).Answer(21, 0, 0, {});
+  builder.records().back().mutable_ended()->set_code(static_cast<int>(absl::StatusCode::kNotFound));
+  HistoryBuilder never = builder;
+  builder.Ask(1, 101, 0, 1, 22).Answer(24, 1, 0, {{1, 0}}).Member(kLeft, 1, 101, 30);
+  EXPECT_EQ(ViolationOf(builder.End(900)), "");
+  never.Member(kLeft, 1, 101, 30);
+  EXPECT_THAT(ViolationOf(never.End(900)), StartsWith("nothing lost by leaving"));
+}
+
 TEST(CheckHistoryTest, AJoinerStartsAtItsFirstStepAndTheOlderIncarnationIsNotHeard) {
   HistoryBuilder builder = Started(kAsync, 0);
   builder.Ask(1, 101, 0, 1, 14).Answer(15, 1, 0, {{1, 0}});

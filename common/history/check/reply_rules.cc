@@ -1,5 +1,7 @@
 #include <cstdint>
 #include <map>
+#include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/history/check/rules.h"
@@ -131,12 +133,19 @@ void CheckIncarnations(const CheckedSlice& checked, Violations& violations) {
   }
 }
 
-// A worker that has left had the values after each of its pushes: no update is lost with it. It may
-// give up rows that it fetched ahead.
+// A worker that has left had the values after each of its pushes: no update is lost with it. A push
+// may have been refused first, as by a server that does not know its keys. The worker may give up
+// rows that it fetched ahead.
 void CheckLeft(const CheckedSlice& checked, Violations& violations) {
+  std::set<std::pair<Incarnation, Step>> answered;
+  for (const RecordedExchange* exchange : checked.slice.exchanges()) {
+    if (!exchange->is_ok() || !exchange->push_step.has_value()) continue;
+    answered.emplace(exchange->incarnation, *exchange->push_step);
+  }
   for (const RecordedExchange* exchange : checked.slice.exchanges()) {
     if (exchange->is_ok() || !exchange->push_step.has_value()) continue;
     if (!checked.lives.Of(*exchange).has_left) continue;
+    if (answered.count({exchange->incarnation, *exchange->push_step}) > 0) continue;
     violations.Add("nothing lost by leaving",
                    absl::StrCat("worker ", exchange->worker.value(),
                                 " has left before its exchange was answered well"),

@@ -182,6 +182,22 @@ std::vector<std::string> ReplacementLines(const v1::GetStatusReply& status) {
   return lines;
 }
 
+std::vector<std::string> ServerLossLines(const v1::GetStatusReply& status) {
+  std::vector<std::string> lines;
+  for (const v1::ServerLoss& loss : status.server_losses()) {
+    std::string& line = lines.emplace_back(absl::StrFormat(
+        "server %d was lost %.0f s ago (%s); %d shard%s moved; ", loss.server(), loss.seconds_ago(),
+        PrintableText(loss.what()), loss.shards_moved(), loss.shards_moved() == 1 ? "" : "s"));
+    if (loss.seconds_until_whole() > 0) {
+      absl::StrAppendFormat(&line, "all had two copies again after %.1f s",
+                            loss.seconds_until_whole());
+    } else {
+      absl::StrAppend(&line, "some shards have one copy");
+    }
+  }
+  return lines;
+}
+
 std::string CodecLine(const v1::GetStatusReply& status) {
   if (!status.has_codec()) return "";
   v1::Progress sum;

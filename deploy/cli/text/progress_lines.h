@@ -39,6 +39,10 @@ std::string CodecLine(const v1::GetStatusReply& status);
 // One line for each of the latest workers in a held place, printable.
 std::vector<std::string> ReplacementLines(const v1::GetStatusReply& status);
 
+// "server 0 was lost 12 s ago (has failed: no memory); 2 shards moved; all had two copies again
+// after 3.1 s", a line for each server without which the job went on.
+std::vector<std::string> ServerLossLines(const v1::GetStatusReply& status);
+
 }  // namespace capstan
 
 #endif  // DEPLOY_CLI_TEXT_PROGRESS_LINES_H_

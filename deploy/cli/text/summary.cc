@@ -211,6 +211,9 @@ absl::StatusOr<std::string> FormatSummary(absl::string_view json_text) {
   for (const json& replacement : replacements) {
     if (replacement.is_object()) absl::StrAppend(&text, TextIn(replacement, "text"), "\n");
   }
+  if (summary.contains("server_losses")) {
+    absl::StrAppend(&text, TextIn(summary, "server_losses"), "\n");
+  }
   if (summary.contains("warning")) {
     absl::StrAppend(&text, "warning: ", ValueText(summary["warning"], Unit::kText), "\n");
   }

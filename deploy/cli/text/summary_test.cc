@@ -46,6 +46,14 @@ TEST(SummaryTest, WhoWasReplacedInAHeldPlaceIsTheLastLine) {
             "worker 1\n");
 }
 
+TEST(SummaryTest, LostServersHaveALine) {
+  EXPECT_EQ(*FormatSummary(R"json({"servers_lost": 1, "warning": "x",
+                                   "server_losses": "1 server was lost; nothing was lost"})json"),
+            "job is done\n"
+            "1 server was lost; nothing was lost\n"
+            "warning: x\n");
+}
+
 TEST(SummaryTest, WithTwoReplicasItHasTheBytesBetweenServers) {
   EXPECT_EQ(*FormatSummary(R"json({"bytes_pulled": 1500, "push_codec": "int8",
                                    "bytes_between_servers": 2500})json"),

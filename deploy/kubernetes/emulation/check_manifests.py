@@ -76,6 +76,9 @@ class Checker:
     def __init__(self, documents, programs):
         self.documents, self.programs = documents, programs
         self.roles = roles_of(documents)
+        self.job = self.effective_job()
+        # Each shard is on two servers.
+        self.has_copies = 'replicas: 2' in self.job
         self.faults = []
 
     def expect(self, is_true, fault):
@@ -96,6 +99,7 @@ class Checker:
             self.check_ports(role)
             self.check_volumes(role)
             self.check_return(role)
+        self.check_spread()
         self.check_services()
         self.check_policies()
         self.check_job()
@@ -177,7 +181,7 @@ class Checker:
             self.expect(keys == wanted, f'{role.name}: keys {sorted(keys)}')
 
     def check_return(self, role):
-        """A lost worker's pod comes again; wrong flags are not tried again."""
+        """A lost member's pod comes again; wrong flags are not tried again."""
         self.expect(role.pod['restartPolicy'] == ('Always' if role.stays else 'Never'),
                     f'{role.name}: restartPolicy')
         if role.stays:
@@ -187,12 +191,12 @@ class Checker:
             self.expect(role.spec['podManagementPolicy'] == 'Parallel',
                         f'{role.name}: podManagementPolicy')
             return
-        if role.name == 'worker':
+        if role.name == 'worker' or (role.name == 'server' and self.has_copies):
             for code, what in ((137, 'a killed'), (143, 'an evicted')):
                 action = self.action(role, code)
                 may_fail = role.spec['backoffLimit'] > 0
                 self.expect(action == 'Ignore' or (action == 'Count' and may_fail),
-                            f'{what} worker does not come again')
+                            f'{what} {role.name} does not come again')
         # Each start of the job takes up to two from each pod. A StatefulSet starts for ever.
         starts = self.roles['coordinator'].spec.get('backoffLimit', 10)
         needed = 2 * starts * role.count
@@ -202,6 +206,20 @@ class Checker:
         if 'podFailurePolicy' in role.spec:
             self.expect(self.action(role, 2) == 'FailJob',
                         f'{role.name}: wrong flags do not fail the Job')
+
+    def check_spread(self):
+        """Servers with copies of the same shards are on different nodes, if there are some."""
+        server = self.roles['server']
+        selected = [spread['labelSelector']['matchLabels']
+                    for spread in server.pod.get('topologySpreadConstraints', [])
+                    if spread['topologyKey'] == 'kubernetes.io/hostname']
+        self.expect(selected == [server.labels],
+                    'the servers are not spread over the nodes')
+        rules = [rule for job_set in self.all_of('JobSet')
+                 for rule in job_set['spec']['failurePolicy']['rules']
+                 if rule['action'] == 'RestartJobSet']
+        self.expect(all('server' not in rule['targetReplicatedJobs'] for rule in rules)
+                    or not self.has_copies, 'a lost server starts the whole JobSet again')
 
     @staticmethod
     def action(role, code):
@@ -231,8 +249,10 @@ class Checker:
         for budget in self.all_of('PodDisruptionBudget'):
             selected = [role for role in self.roles.values()
                         if budget['spec']['selector']['matchLabels'].items() <= role.labels.items()]
-            # Of the workers, one may go.
-            expected = sum(role.count - (role.name == 'worker') for role in selected)
+            # Of the workers, one may go, and with copies one of the servers.
+            expected = sum(role.count - (role.name == 'worker' or
+                                         (role.name == 'server' and self.has_copies))
+                           for role in selected)
             self.expect(budget['spec']['minAvailable'] == expected,
                         f'{budget["metadata"]["name"]} wants {budget["spec"]["minAvailable"]} '
                         f'pods, not {expected}')
@@ -246,14 +266,17 @@ class Checker:
         self.expect(all(selector.items() <= role.labels.items() for role in self.roles.values()),
                     'the NetworkPolicy does not select all pods')
 
-    def check_job(self):
+    def effective_job(self):
         (config,) = self.all_of('ConfigMap')
         (text,) = config['data'].values()
         with tempfile.NamedTemporaryFile('w', suffix='.textproto') as file:
             file.write(text)
             file.flush()
-            job = subprocess.run([f'{self.programs}/capstan', 'job', f'--job={file.name}'],
-                                 capture_output=True, text=True, check=True).stdout
+            return subprocess.run([f'{self.programs}/capstan', 'job', f'--job={file.name}'],
+                                  capture_output=True, text=True, check=True).stdout
+
+    def check_job(self):
+        job = self.job
         for role in ('server', 'worker'):
             number = int(re.search(rf'num_{role}s: (\d+)', job)[1])
             self.expect(number == self.roles[role].count,

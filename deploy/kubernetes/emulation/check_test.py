@@ -86,7 +86,16 @@ def too_many_available(manifests):
 
 
 def too_few_available(manifests):
-    manifests.find('PodDisruptionBudget', 'capstan-server')['spec']['minAvailable'] = 1
+    manifests.find('PodDisruptionBudget', 'capstan-server')['spec']['minAvailable'] = 0
+
+
+def evictions_without_copies(manifests):
+    config = manifests.find('ConfigMap', 'capstan-job')
+    config['data']['job.textproto'] = config['data']['job.textproto'].replace('replicas: 2', '')
+
+
+def servers_on_one_node(manifests):
+    del manifests.pod('server')['topologySpreadConstraints']
 
 
 def short_wait(manifests):
@@ -111,6 +120,10 @@ def one_server_more(manifests):
 
 def no_return(manifests):
     manifests.find('Job', 'capstan-worker')['spec']['backoffLimit'] = 0
+
+
+def server_without_return(manifests):
+    manifests.find('Job', 'capstan-server')['spec']['backoffLimit'] = 0
 
 
 def evicted_for_good(manifests):
@@ -141,14 +154,17 @@ FAULTS = {
     other_label: 'worker: the Service does not select its pods',
     names_of_ready_pods: 'pods that are not ready',
     other_service_port: 'Service port coordinator: no pod has it',
-    too_many_available: 'capstan-server wants 3 pods, not 2',
-    too_few_available: 'capstan-server wants 1 pods, not 2',
+    too_many_available: 'capstan-server wants 3 pods, not 1',
+    too_few_available: 'capstan-server wants 0 pods, not 1',
+    evictions_without_copies: 'capstan-server wants 1 pods, not 2',
+    servers_on_one_node: 'the servers are not spread over the nodes',
     short_wait: 'server: --connect_seconds is not 1800, as registration_seconds',
     job_that_stays: 'only the coordinator of a StatefulSet has --stay',
     few_starts: 'worker: 10 starts need a backoffLimit of 40',
     closed_port: 'the NetworkPolicy admits',
     one_server_more: 'the job has 2 servers, but 3 pods',
     no_return: 'a killed worker does not come again',
+    server_without_return: 'a killed server does not come again',
     evicted_for_good: 'an evicted worker does not come again',
     other_checkpoints: 'cannot write checkpoints into /c',
     begins_anew: 'does not go on from its newest checkpoint',

@@ -27,6 +27,13 @@ POD = {
         'automountServiceAccountToken': [False],
         'enableServiceLinks': [False],
         'terminationGracePeriodSeconds': IGNORED,
+        # There is one node.
+        'topologySpreadConstraints': {
+            'maxSkew': [1],
+            'topologyKey': ['kubernetes.io/hostname'],
+            'whenUnsatisfiable': ['ScheduleAnyway'],
+            'labelSelector': {'matchLabels': DEEP},
+        },
         'securityContext': {
             'runAsNonRoot': [True],
             'runAsUser': IGNORED,

@@ -123,6 +123,13 @@ class Trial:
     def is_complete(self):
         return all(job.is_complete() for job in self.jobs.values())
 
+    def copies_are_whole(self):
+        """By `capstan status` in the coordinator's pod."""
+        is_good, output = self.kubectl.run(
+            'kubectl exec job/capstan-coordinator -- capstan status --keys=/etc/capstan/keys '
+            '--coordinator=capstan-coordinator-0.capstan.default.svc:4000')
+        return is_good and 'copies: 64 of 64 whole' in output
+
     def is_replaced(self, role, pod):
         """The next pod in the place of this one is ready."""
         return self.pod(role, pod.index) not in (None, pod) and self.is_ready(role, pod.index)
@@ -224,13 +231,43 @@ def try_eviction():
                     trial.summary()['parameters_xxh3'] == expected)
 
 
+def try_lost_server():
+    expected = hash_of_plain_run('--epochs=200')
+    with Trial('lost_server', 'local', ['--epochs=200']) as trial:
+        trial.train_until_checkpoint(2)
+        trial.check('all shards have two copies', trial.wait(trial.copies_are_whole))
+        evicted = trial.pod('server', 1)
+        evicted.end(is_evicted=True)
+        trial.check('an evicted server leaves',
+                    trial.wait(lambda: evicted.exit_code == 143)
+                    and 'and has left: other servers have its shards'
+                    in evicted.termination_message())
+        trial.check('its next pod takes its place',
+                    trial.wait(lambda: trial.is_replaced('server', evicted))
+                    and trial.wait(trial.copies_are_whole))
+        killed = trial.pod('server', 0)
+        killed.signal(signal.SIGKILL)
+        trial.check('so does that of a killed one',
+                    trial.wait(lambda: trial.is_replaced('server', killed))
+                    and trial.wait(trial.copies_are_whole))
+        trial.check_good_end()
+        trial.check('two were lost and replaced',
+                    (trial.summary()['servers_lost'], trial.summary()['servers_replaced'])
+                    == (2, 2))
+        trial.check('nobody else has started again',
+                    trial.jobs['coordinator'].failures == trial.jobs['worker'].failures == 0)
+        trial.check('the hash of an undisturbed run',
+                    trial.summary()['parameters_xxh3'] == expected)
+
+
 def try_restart():
     expected = hash_of_plain_run('--epochs=200')
-    with Trial('deleted_server', 'local', ['--epochs=200']) as trial:
+    with Trial('restart', 'local', ['--epochs=200', '--replicas=1']) as trial:
         trial.train_until_checkpoint(5)
         server = trial.pod('server', 1)
         server.end()
-        trial.check('the server ends with 143', trial.wait(lambda: server.exit_code == 143))
+        trial.check('a server without a copy ends with 143',
+                    trial.wait(lambda: server.exit_code == 143))
         trial.check('the coordinator fails with the reason in its termination message',
                     trial.wait(lambda: trial.jobs['coordinator'].failures == 1)
                     and 'its shards are lost'
@@ -282,12 +319,14 @@ def try_no_checkpoints():
         worker.end()
         trial.check('a deleted worker comes again', trial.wait(
             lambda: trial.is_replaced('worker', worker) and trial.all_ready()))
-        trial.pod('server', 0).end()
-        trial.check('a deleted server fails every Job',
-                    trial.wait(lambda: all(job.reason for job in trial.jobs.values())))
+        for index in range(2):
+            trial.pod('server', index).signal(signal.SIGKILL)
+        trial.check('the loss of both copies fails the Jobs of the coordinator and the workers',
+                    trial.wait(lambda: all(trial.jobs[role].reason
+                                           for role in ('coordinator', 'worker'))))
         for role in ('coordinator', 'worker'):
             trial.check(f'the reason is in the termination message of the {role}',
-                        'was asked to end, and its shards are lost'
+                        'no whole copy is left'
                         in trial.jobs[role].ended_pods[-1].termination_message())
 
 
@@ -366,9 +405,8 @@ def try_service():
         trial.check('the evicted one ends with 143', evicted.exit_code == 143)
         trial.check('the coordinator and the servers have not started again',
                     not trial.jobs['coordinator'].ended_pods + trial.jobs['server'].ended_pods)
-        server = trial.pod('server', 1)
-        server.end()
-        trial.check('a deleted server starts them again', trial.wait(
+        trial.pod('coordinator', 0).signal(signal.SIGKILL)
+        trial.check('a lost coordinator starts them again', trial.wait(
             lambda: 'goes on from step' in trial.logs('coordinator')))
         trial.cluster.remove({('Job', 'capstan-worker')})
         trial.cluster.apply(workers)
@@ -384,8 +422,8 @@ subprocess.run(['ip', 'link', 'set', 'lo', 'up'], check=True)
 subprocess.run(['ip', 'link', 'add', 'pods', 'type', 'bridge'], check=True)
 subprocess.run(['ip', 'address', 'add', '10.244.0.1/16', 'dev', 'pods'], check=True)
 subprocess.run(['ip', 'link', 'set', 'pods', 'up'], check=True)
-PARTS = (try_bsp, try_program, try_insecure, try_deleted_worker, try_eviction, try_restart,
-         try_no_checkpoints, try_wrong_flag, try_wrong_job_file, try_service, try_readme)
+PARTS = (try_bsp, try_program, try_insecure, try_deleted_worker, try_eviction,
+         try_lost_server, try_restart, try_no_checkpoints, try_wrong_flag, try_wrong_job_file, try_service, try_readme)
 for part in PARTS:
     if not sys.argv[4:] or part.__name__ in sys.argv[4:]:
         part()

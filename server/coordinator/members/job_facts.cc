@@ -1,5 +1,6 @@
 #include "server/coordinator/members/job_facts.h"
 
+#include <cstddef>
 #include <utility>
 
 #include "common/job/job_properties.h"
@@ -31,6 +32,11 @@ int JobFacts::WorkersLost() const {
       static_cast<int>(restored.manifest.workers_lost() + members.replaced_workers().size());
   for (const Member& worker : members.workers()) lost += worker.is_lost();
   return lost;
+}
+
+int JobFacts::ServersLost() const {
+  const size_t dead = members.servers().size() - members.LiveServerCount();
+  return static_cast<int>(members.servers_replaced() + dead);
 }
 
 std::vector<MemberKey> JobFacts::LiveMembers() const {

@@ -17,8 +17,8 @@
 namespace capstan {
 
 // What the coordinator knows of a job: who is in it and what they have reported, its phase, the
-// time. JobState and Registration keep it up to date, EnteringWorkers its members; other plans only
-// read it. Not thread-safe.
+// time. JobState and Registration keep it up to date, EnteringWorkers its members, ReplicaPlan the
+// servers of its shards; other plans only read it. Not thread-safe.
 struct JobFacts {
   // `job` is valid. `clock` must outlive the facts.
   JobFacts(v1::JobSpec job, const Clock& clock, RestorePoint restored = {});
@@ -28,12 +28,17 @@ struct JobFacts {
   bool has_ended() const { return view.phase() == v1::DONE || view.phase() == v1::FAILED; }
   // Whether the workers have done their steps. The job has not ended.
   bool has_trained() const { return view.phase() == v1::EVALUATING || view.phase() == v1::SAVING; }
+  // The training has begun, and the job has not ended.
+  bool is_running() const { return view.phase() == v1::TRAINING || has_trained(); }
+  // Whether each shard has a second copy, if it is whole.
+  bool has_copies() const { return job.cluster().replicas() > 1; }
   // No worker gets beyond this step, unless it begins later. 0: it is not known yet.
   int64_t LastStep() const;
   // The worker's progress, with that before the checkpoint from which the job goes on.
   v1::Progress ProgressOf(uint32_t worker) const;
   // Declared dead or left so far, also those replaced.
   int WorkersLost() const;
+  int ServersLost() const;
   // Those of the view, in order.
   std::vector<MemberKey> LiveMembers() const;
   v1::JobView ViewWithTables() const;
@@ -46,7 +51,12 @@ struct JobFacts {
   TrainingProgress training;
   v1::JobView view;            // the newest; without the tables, which may be many
   uint64_t phase_version = 0;  // the first view of the phase
-  bool has_other_bits;         // as in v1::CheckpointManifest
+  // The first view with the newest epoch. What a server has reported before it acted on this view
+  // is of other shards than it has now.
+  uint64_t placement_version = 0;
+  // Of parameters of each shard; 0: it has no slices. From phase PLACING on.
+  std::vector<uint64_t> shard_bytes;
+  bool has_other_bits;                            // as in v1::CheckpointManifest
   std::optional<v1::ReportResultRequest> result;  // of the evaluator
 };
 

@@ -25,8 +25,10 @@ class LeaseTable {
 
   explicit LeaseTable(absl::Duration lease) : lease_(lease) {}
 
-  // The member has registered: its lease runs from `now`, unless it is held.
+  // The member has registered: its lease runs from `now`, unless it is held. Whatever was doubted,
+  // it lives.
   void Begin(MemberKey member, absl::Time now) {
+    doubts_.erase(member);
     const auto it = expiry_.find(member);
     if (it == expiry_.end() || it->second != absl::InfiniteFuture()) Renew(member, now);
   }

@@ -95,5 +95,13 @@ TEST(LeaseTableTest, NothingRunsOutTwiceOrAfterClear) {
   EXPECT_THAT(leases.TakeExpired(kStart + absl::Hours(1)), IsEmpty());
 }
 
+TEST(LeaseTableTest, WhoRegistersIsNotDoubtedAsTheMemberBeforeIt) {
+  LeaseTable leases(absl::Seconds(10));
+  leases.Renew(kServer, kStart);
+  leases.DoubtBroken(kServer, kStart);
+  leases.Begin(kServer, kStart);
+  EXPECT_THAT(leases.TakeExpired(kStart + absl::Seconds(10)), ElementsAre(Expired{kServer, false}));
+}
+
 }  // namespace
 }  // namespace capstan

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "common/base/printable_text.h"
 #include "server/coordinator/members/job_progress.h"
 
@@ -28,6 +30,16 @@ bool ChangesBits(const JobFacts& facts) {
     *status.add_progress() = facts.ProgressOf(id);
   }
   return HasBspStepsLeft(status);
+}
+
+// "1 of its shards", "12 of its shards".
+std::string CountText(uint32_t shards) { return absl::StrCat(shards, " of its shards"); }
+
+// For a job with one replica that was training. Empty: another one.
+std::string AdviceOnReplicas(const JobFacts& facts) {
+  if (!facts.is_running() || facts.has_copies()) return "";
+  return absl::StrCat("; with ", facts.members.servers().size() > 1 ? "" : "two servers and ",
+                      "--replicas=2 the job would have gone on");
 }
 
 // Whether the programs run the optimizer of a table.
@@ -56,15 +68,41 @@ MemberLoss LossByFailure(const v1::ReportFailureRequest& failure, const JobFacts
   return is_needed ? Failing(what) : LossAfterResult(what, ReasonOf(failure));
 }
 
-MemberLoss LossOfServer(uint32_t server, const JobFacts& facts,
-                        const std::string& newest_checkpoint) {
+MemberLoss LossOfServer(uint32_t server, const ServerEnd& end, uint32_t shards_without_copy,
+                        const JobFacts& facts, const std::string& newest_checkpoint) {
   const char* const advice = !newest_checkpoint.empty()   ? "go on with --restore=latest"
                              : !facts.restored.is_empty() ? "restore the same checkpoint again"
                                                           : "start the job again";
-  return Failing(absl::StrCat(MemberName({kServer, server}), " (",
-                              facts.members.servers()[server].address.grpc,
-                              ") has been silent for ", facts.job.membership().lease_seconds(),
-                              " s (lease); its shards are lost: see its log, and ", advice));
+  const bool had_copies = facts.is_running() && facts.has_copies() && shards_without_copy > 0;
+  return Failing(absl::StrCat(
+      MemberName({kServer, server}), " (", facts.members.servers()[server].address.grpc, ") ",
+      end.what,
+      had_copies ? absl::StrCat("; no whole copy is left of ", CountText(shards_without_copy))
+                 : "; its shards are lost",
+      ": see its log, and ", advice, AdviceOnReplicas(facts)));
+}
+
+MemberLoss LossOfServerWithCopies(uint32_t server, const ServerEnd& end,
+                                  const std::map<uint32_t, uint32_t>& taken,
+                                  uint32_t copies_not_whole, const JobFacts& facts) {
+  std::vector<std::string> moves;
+  for (const auto& [heir, count] : taken) {
+    moves.push_back(moves.empty() ? absl::StrCat(CountText(count), count == 1 ? " is" : " are",
+                                                 " on server ", heir, " now")
+                                  : absl::StrCat(count, " on server ", heir));
+  }
+  std::string text = absl::StrCat(MemberName({kServer, server}), " ", end.what, ": ",
+                                  moves.empty() ? "it had copies only" : absl::StrJoin(moves, ", "),
+                                  "; nothing is lost");
+  if (copies_not_whole > 0) {
+    const bool has_room = facts.members.LiveServerCount() > 1;
+    absl::StrAppend(&text, "; one copy is left of ", copies_not_whole,
+                    copies_not_whole == 1 ? " shard" : " shards", " until ",
+                    has_room ? "others are made" : "another server takes its place");
+  }
+  JobEvent event(std::move(text), std::nullopt, end.reason);
+  event.is_warning = true;
+  return {/*fails_job=*/false, /*changes_bits=*/false, std::move(event)};
 }
 
 MemberLoss LossOfWorker(uint32_t worker, const std::string& what, const std::string& reason,

@@ -2,6 +2,7 @@
 #define SERVER_COORDINATOR_MEMBERS_MEMBER_LOSS_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 
 #include "proto/coordinator_service.pb.h"
@@ -21,9 +22,23 @@ struct MemberLoss {
 // A process has failed, and said so: a live member, or one that has not registered.
 MemberLoss LossByFailure(const v1::ReportFailureRequest& failure, const JobFacts& facts);
 
-// A server has been silent for the lease. `newest_checkpoint` is empty if there is none.
-MemberLoss LossOfServer(uint32_t server, const JobFacts& facts,
-                        const std::string& newest_checkpoint);
+// Why a server is no member any more.
+struct ServerEnd {
+  std::string end;     // as Member::end
+  std::string what;    // "has been silent for 10 s (lease)"
+  std::string reason;  // in short
+};
+
+// A server is no member any more, and `shards_without_copy` of its shards are lost with it, or all.
+// `newest_checkpoint` is empty if there is none.
+MemberLoss LossOfServer(uint32_t server, const ServerEnd& end, uint32_t shards_without_copy,
+                        const JobFacts& facts, const std::string& newest_checkpoint);
+
+// The same, but its shards had whole copies: other servers have `taken` them, so many each.
+// `copies_not_whole` is over all shards.
+MemberLoss LossOfServerWithCopies(uint32_t server, const ServerEnd& end,
+                                  const std::map<uint32_t, uint32_t>& taken,
+                                  uint32_t copies_not_whole, const JobFacts& facts);
 
 // A worker is no member any more, before the result is known. `what` says why in a line, and
 // `reason` in short.

@@ -10,6 +10,7 @@
 namespace capstan {
 namespace {
 
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
 v1::ReportFailureRequest Failure(Role role, bool before_registering = false) {
@@ -156,19 +157,71 @@ TEST(MemberLossTest, AFailureBeforeRegisteringMattersOnlyIfAPlaceIsFree) {
   EXPECT_TRUE(LossByFailure(failure, nobody_here).fails_job);
 }
 
+ServerEnd Silent() { return {"was declared dead", "has been silent for 10 s (lease)", "silent"}; }
+
+v1::JobSpec WithReplicas(uint32_t replicas) {
+  v1::JobSpec job;
+  job.mutable_cluster()->set_replicas(replicas);
+  return job;
+}
+
 TEST(MemberLossTest, ALostServerFailsTheJobAndTheTextSaysHowItGoesOn) {
   RestorePoint restored;
   restored.path = "dir/c1";
   const ExampleFacts anew, goes_on(1, 1, {}, restored);
-  const MemberLoss loss = LossOfServer(0, anew.facts, "");
+  const MemberLoss loss = LossOfServer(0, Silent(), 0, anew.facts, "");
   EXPECT_TRUE(loss.fails_job);
-  EXPECT_EQ(loss.event.text,
-            "server 0 (host:1) has been silent for 10 s (lease); its shards are lost: see its log, "
-            "and start the job again");
-  EXPECT_THAT(LossOfServer(0, goes_on.facts, "").event.text,
+  EXPECT_EQ(
+      loss.event.text,
+      "server 0 (host:1) has been silent for 10 s (lease); its shards are lost: see its log, "
+      "and start the job again; with two servers and --replicas=2 the job would have gone on");
+  EXPECT_THAT(LossOfServer(0, Silent(), 0, goes_on.facts, "").event.text,
               HasSubstr("and restore the same checkpoint again"));
-  EXPECT_THAT(LossOfServer(0, goes_on.facts, "dir/c2").event.text,
+  EXPECT_THAT(LossOfServer(0, Silent(), 0, goes_on.facts, "dir/c2").event.text,
               HasSubstr("and go on with --restore=latest"));
+}
+
+TEST(MemberLossTest, ALostServerWithoutCopiesSaysThatReplicasWouldHaveHelpedOnceTheJobTrains) {
+  ExampleFacts example(/*num_servers=*/2);
+  EXPECT_THAT(LossOfServer(0, Silent(), 3, example.facts, "").event.text,
+              EndsWith("its shards are lost: see its log, and start the job again; with "
+                       "--replicas=2 the job would have gone on"));
+  example.facts.view.set_phase(v1::PLACING);
+  EXPECT_THAT(LossOfServer(0, Silent(), 3, example.facts, "").event.text,
+              EndsWith("and start the job again"));
+}
+
+TEST(MemberLossTest, ALostServerWhoseCopiesWereNotWholeSaysOfHowManyShardsNoneIsLeft) {
+  ExampleFacts example(/*num_servers=*/2, /*num_workers=*/1, WithReplicas(2));
+  EXPECT_EQ(LossOfServer(1, Silent(), 12, example.facts, "").event.text,
+            "server 1 (host:1) has been silent for 10 s (lease); no whole copy is left of 12 of "
+            "its shards: see its log, and start the job again");
+  example.facts.view.set_phase(v1::PLACING);
+  EXPECT_THAT(LossOfServer(1, Silent(), 12, example.facts, "").event.text,
+              HasSubstr("; its shards are lost: "));
+}
+
+TEST(MemberLossTest, ALostServerWhoseCopiesWereWholeSaysWhoHasItsShards) {
+  ExampleFacts example(/*num_servers=*/3, /*num_workers=*/1, WithReplicas(2));
+  example.Server(0).end = "it is gone";
+  const MemberLoss loss = LossOfServerWithCopies(0, Silent(), {{1, 12}, {2, 3}},
+                                                 /*copies_not_whole=*/20, example.facts);
+  EXPECT_FALSE(loss.fails_job);
+  EXPECT_FALSE(loss.changes_bits);
+  EXPECT_TRUE(loss.event.is_warning);
+  EXPECT_EQ(loss.event.reason, "silent");
+  EXPECT_EQ(loss.event.text,
+            "server 0 has been silent for 10 s (lease): 12 of its shards are on server 1 now, 3 on "
+            "server 2; nothing is lost; one copy is left of 20 shards until others are made");
+  example.Server(1).end = "it is gone";
+  EXPECT_EQ(
+      LossOfServerWithCopies(1, Silent(), {{2, 1}}, /*copies_not_whole=*/1, example.facts)
+          .event.text,
+      "server 1 has been silent for 10 s (lease): 1 of its shards is on server 2 now; nothing "
+      "is lost; one copy is left of 1 shard until another server takes its place");
+  EXPECT_EQ(
+      LossOfServerWithCopies(1, Silent(), {}, /*copies_not_whole=*/0, example.facts).event.text,
+      "server 1 has been silent for 10 s (lease): it had copies only; nothing is lost");
 }
 
 }  // namespace

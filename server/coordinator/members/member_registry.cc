@@ -113,6 +113,24 @@ absl::StatusOr<uint32_t> MemberRegistry::TakePlaceOfDeadWorker(Incarnation incar
       "of a lost one to run out"));
 }
 
+std::optional<uint32_t> MemberRegistry::TakePlaceOfDeadServer(Incarnation incarnation,
+                                                              const ServerAddress& address,
+                                                              const std::string& host) {
+  const auto is_dead = [](const Member& server) { return !server.is_live(); };
+  auto place = std::find_if(servers_.begin(), servers_.end(), [&](const Member& server) {
+    return is_dead(server) && server.address.grpc == address.grpc;
+  });
+  if (place == servers_.end()) place = std::find_if(servers_.begin(), servers_.end(), is_dead);
+  if (place == servers_.end()) return std::nullopt;
+  replaced_.insert(place->incarnation);
+  ++servers_replaced_;
+  *place = Member();
+  place->incarnation = incarnation;
+  place->address = address;
+  place->host = host;
+  return static_cast<uint32_t>(place - servers_.begin());
+}
+
 void MemberRegistry::BeginAt(uint32_t worker, Step first_step) {
   workers_.at(worker).first_step = first_step;
   latest_first_step_ = std::max(latest_first_step_, first_step);
@@ -164,8 +182,13 @@ std::string MemberRegistry::RollCall() const {
 
 bool MemberRegistry::ServersHaveSeen(uint64_t view_version) const {
   return std::all_of(servers_.begin(), servers_.end(), [view_version](const Member& server) {
-    return server.view_version >= view_version;
+    return !server.is_live() || server.view_version >= view_version;
   });
+}
+
+size_t MemberRegistry::LiveServerCount() const {
+  return static_cast<size_t>(std::count_if(servers_.begin(), servers_.end(),
+                                           [](const Member& one) { return one.is_live(); }));
 }
 
 bool MemberRegistry::LiveWorkersHaveFinished() const {
@@ -191,11 +214,11 @@ bool MemberRegistry::HasEnteringWorkers() const {
                      [](const Member& worker) { return worker.is_entering; });
 }
 
-std::vector<const v1::Progress*> MemberRegistry::Computing() const {
-  std::vector<const v1::Progress*> computing;
+std::vector<const Member*> MemberRegistry::Computing() const {
+  std::vector<const Member*> computing;
   for (const Member& worker : workers_) {
     if (!worker.is_live() || worker.is_entering || HasFinished(worker.progress)) continue;
-    computing.push_back(&worker.progress);
+    computing.push_back(&worker);
   }
   return computing;
 }

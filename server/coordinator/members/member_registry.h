@@ -1,6 +1,7 @@
 #ifndef SERVER_COORDINATOR_MEMBERS_MEMBER_REGISTRY_H_
 #define SERVER_COORDINATOR_MEMBERS_MEMBER_REGISTRY_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <set>
@@ -51,7 +52,7 @@ class MemberRegistry {
   MemberRegistry(uint32_t num_servers, uint32_t num_workers)
       : num_servers_(num_servers), num_workers_(num_workers) {}
 
-  // Whether it was a worker whose place another process has taken.
+  // Whether it was a member whose place another process has taken.
   bool IsReplaced(Incarnation incarnation) const { return replaced_.count(incarnation) > 0; }
   // The id of the member with this incarnation, if there is one.
   std::optional<uint32_t> FindIncarnation(Role role, Incarnation incarnation) const;
@@ -63,6 +64,11 @@ class MemberRegistry {
   // this one is.
   absl::StatusOr<uint32_t> TakePlaceOfDeadWorker(Incarnation incarnation,
                                                  std::optional<uint32_t> rank = std::nullopt);
+  // Gives the place of a dead server to another process: of the one with this address, else of the
+  // first one. Returns the server's id; none: all are live.
+  std::optional<uint32_t> TakePlaceOfDeadServer(Incarnation incarnation,
+                                                const ServerAddress& address,
+                                                const std::string& host);
   // The worker begins at this step.
   void BeginAt(uint32_t worker, Step first_step);
   // Borrowed until the next Add. INVALID_ARGUMENT: the role is unknown. FAILED_PRECONDITION: the id
@@ -80,11 +86,17 @@ class MemberRegistry {
   std::string RollCall() const;
   // The last progress of each lost worker that was replaced.
   const std::vector<v1::Progress>& replaced_workers() const { return replaced_workers_; }
+  // So many times another process has taken the place of a dead server.
+  size_t servers_replaced() const { return servers_replaced_; }
   const std::vector<Member>& servers() const { return servers_; }
   const std::vector<Member>& workers() const { return workers_; }
   std::vector<Member>& OfRole(Role role);
 
-  // All servers have acted on a view of this version or a later one.
+  size_t LiveServerCount() const;
+  bool IsLiveServer(uint32_t server) const {
+    return server < servers_.size() && servers_[server].is_live();
+  }
+  // All live servers have acted on a view of this version or a later one.
   bool ServersHaveSeen(uint64_t view_version) const;
   // False while a place is held.
   bool LiveWorkersHaveFinished() const;
@@ -94,8 +106,8 @@ class MemberRegistry {
   std::set<std::string> Hosts() const;
   std::optional<uint32_t> LowestLiveWorker() const;
   bool HasEnteringWorkers() const;
-  // The progress of the live workers that have begun, and still have steps to do.
-  std::vector<const v1::Progress*> Computing() const;
+  // The live workers that have begun, and still have steps to do.
+  std::vector<const Member*> Computing() const;
   // The latest one at which a worker has begun, also of those replaced.
   Step latest_first_step() const { return latest_first_step_; }
   // Writes the view's members.
@@ -110,6 +122,7 @@ class MemberRegistry {
   std::vector<Member> servers_;
   std::vector<Member> workers_;
   std::vector<v1::Progress> replaced_workers_;
+  size_t servers_replaced_ = 0;
   std::set<Incarnation> replaced_;
   Step latest_first_step_;
 };

@@ -150,7 +150,7 @@ TEST(MemberRegistryTest, WorkersComputeThatHaveBegunAndAreNotDone) {
   workers[2].progress.set_steps_total(9);
   workers[2].progress.set_steps_done(9);
   EXPECT_TRUE(members.HasEnteringWorkers());
-  EXPECT_THAT(members.Computing(), testing::ElementsAre(&workers[3].progress));
+  EXPECT_THAT(members.Computing(), testing::ElementsAre(&workers[3]));
   v1::JobView view;
   members.WriteTo(view);
   EXPECT_TRUE(view.workers(1).is_entering());
@@ -181,6 +181,53 @@ TEST(CheckAddressTest, RefusesAnythingElse) {
                               "::1:80", "http://host:80"}) {
     EXPECT_EQ(CheckAddress(address).code(), absl::StatusCode::kInvalidArgument) << address;
   }
+}
+
+TEST(MemberRegistryTest, DeadServersAreNotAwaited) {
+  MemberRegistry members(2, 1);
+  for (const uint64_t incarnation : {5, 6}) {
+    ASSERT_TRUE(members.Add(kServer, Incarnation(incarnation), {"a:1"}).ok());
+  }
+  members.OfRole(kServer)[0].view_version = 3;
+  EXPECT_FALSE(members.ServersHaveSeen(3));
+  EXPECT_EQ(members.LiveServerCount(), 2u);
+  members.OfRole(kServer)[1].end = "was declared dead";
+  EXPECT_TRUE(members.ServersHaveSeen(3));
+  EXPECT_EQ(members.LiveServerCount(), 1u);
+  EXPECT_TRUE(members.IsLiveServer(0));
+  EXPECT_FALSE(members.IsLiveServer(1));
+  EXPECT_FALSE(members.IsLiveServer(2));
+}
+
+TEST(MemberRegistryTest, AServerInADeadOnesPlaceBeginsAnewAndTheDeadOneDoesNotComeBack) {
+  MemberRegistry members(2, 1);
+  for (const uint64_t incarnation : {5, 6}) {
+    ASSERT_TRUE(members.Add(kServer, Incarnation(incarnation), {"a:1"}).ok());
+  }
+  EXPECT_EQ(members.TakePlaceOfDeadServer(Incarnation(7), {"b:2"}, "b"), std::nullopt);
+  Member& server = members.OfRole(kServer)[1];
+  server.end = "was declared dead";
+  server.view_version = 9;
+  server.load.set_exchanges(4);
+  EXPECT_EQ(members.TakePlaceOfDeadServer(Incarnation(7), {"b:2"}, "b"), 1u);
+  EXPECT_TRUE(server.is_live());
+  EXPECT_EQ(server.address.grpc, "b:2");
+  EXPECT_EQ(server.host, "b");
+  EXPECT_EQ(server.view_version, 0u);
+  EXPECT_EQ(server.load.exchanges(), 0u);
+  EXPECT_EQ(members.servers_replaced(), 1u);
+  EXPECT_TRUE(members.IsReplaced(Incarnation(6)));
+  EXPECT_THAT(ErrorOf(members, {kServer, 1}, 6), HasSubstr("server 1 is another process"));
+}
+
+TEST(MemberRegistryTest, AServerTakesThePlaceWithItsOwnAddressFirst) {
+  MemberRegistry members(3, 1);
+  for (const char* const address : {"a:1", "b:1", "c:1"}) {
+    ASSERT_TRUE(members.Add(kServer, Incarnation(static_cast<uint64_t>(*address)), {address}).ok());
+  }
+  members.OfRole(kServer)[1].end = members.OfRole(kServer)[2].end = "was declared dead";
+  EXPECT_EQ(members.TakePlaceOfDeadServer(Incarnation(7), {"c:1"}, ""), 2u);
+  EXPECT_EQ(members.TakePlaceOfDeadServer(Incarnation(8), {"d:1"}, ""), 1u);
 }
 
 }  // namespace

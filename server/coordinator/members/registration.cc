@@ -1,5 +1,7 @@
 #include "server/coordinator/members/registration.h"
 
+#include <glog/logging.h>
+
 #include "absl/strings/str_cat.h"
 #include "common/base/printable_text.h"
 #include "common/base/status_macros.h"
@@ -26,12 +28,30 @@ Registration::Registration(JobFacts& facts)
 absl::StatusOr<Registration::Place> Registration::AddServer(
     const v1::RegisterServerRequest& request, JobEvents& events) {
   RETURN_IF_ERROR(CheckAddress(request.address()));
+  return Add(ServerOf(request), events);
+}
+
+Registration::Newcomer Registration::ServerOf(const v1::RegisterServerRequest& request) {
   Newcomer server;
   server.role = kServer;
   server.incarnation = Incarnation(request.incarnation());
   server.address = {request.address()};
   server.host = request.host();
-  return Add(server, events);
+  return server;
+}
+
+std::optional<uint32_t> Registration::FindEnded(const v1::RegisterServerRequest& request) const {
+  const Newcomer newcomer = ServerOf(request);
+  const MemberRegistry& members = facts_.members;
+  if (!facts_.is_running() || !facts_.has_copies() || !CheckNewcomer(newcomer).ok()) {
+    return std::nullopt;
+  }
+  if (members.FindIncarnation(kServer, newcomer.incarnation).has_value()) return std::nullopt;
+  for (uint32_t id = 0; id < members.servers().size(); ++id) {
+    const Member& server = members.servers()[id];
+    if (server.is_live() && server.address.grpc == newcomer.address.grpc) return id;
+  }
+  return std::nullopt;
 }
 
 absl::StatusOr<Registration::Place> Registration::AddWorker(
@@ -62,10 +82,6 @@ std::optional<uint32_t> Registration::Before(const v1::RegisterWorkerRequest& re
 }
 
 absl::StatusOr<Registration::Place> Registration::Add(const Newcomer& newcomer, JobEvents& events) {
-  if (newcomer.host.size() > kMostHostBytes) {
-    return absl::InvalidArgumentError(absl::StrCat("host: expected at most ", kMostHostBytes,
-                                                   " bytes, got ", newcomer.host.size()));
-  }
   MemberRegistry& members = facts_.members;
   if (const auto id = members.FindIncarnation(newcomer.role, newcomer.incarnation)) {
     RETURN_IF_ERROR(members.Find({newcomer.role, *id}, newcomer.incarnation).status());
@@ -86,6 +102,16 @@ absl::StatusOr<Registration::Place> Registration::Add(const Newcomer& newcomer, 
     return absl::FailedPreconditionError(
         "the job's workers have done their steps: it needs no other worker any more");
   }
+  const bool lacks_server = members.LiveServerCount() < members.servers().size();
+  if (newcomer.role == kServer && facts_.is_running()) {
+    if (lacks_server) return TakePlaceOfDeadServer(newcomer, events);
+    if (facts_.has_copies()) {
+      return absl::ResourceExhaustedError(
+          absl::StrCat("the job has its ", members.servers().size(),
+                       " servers already, and all are live: start one server less, or wait for the "
+                       "lease of a lost one to run out"));
+    }
+  }
   ASSIGN_OR_RETURN(const uint32_t id, members.Add(newcomer.role, newcomer.incarnation,
                                                   newcomer.address, newcomer.host));
   if (newcomer.role == kWorker && !facts_.restored.is_empty()) {
@@ -98,12 +124,31 @@ absl::StatusOr<Registration::Place> Registration::Add(const Newcomer& newcomer, 
   return Place{id, Place::Kind::kNew};
 }
 
-absl::Status Registration::CheckNewcomer(const Newcomer& newcomer) const {
-  // Exchanges that it sent in its first life may still be on their way.
-  if (newcomer.role == kWorker && facts_.members.IsReplaced(newcomer.incarnation)) {
+absl::StatusOr<Registration::Place> Registration::TakePlaceOfDeadServer(const Newcomer& newcomer,
+                                                                        JobEvents& events) {
+  if (facts_.view.phase() == v1::SAVING) {
     return absl::FailedPreconditionError(
-        "this process was a worker of the job before, and another one has taken its place; start a "
-        "new process");
+        "the job writes its result (--output): it needs no other server any more");
+  }
+  const std::optional<uint32_t> id =
+      facts_.members.TakePlaceOfDeadServer(newcomer.incarnation, newcomer.address, newcomer.host);
+  CHECK(id.has_value());
+  events.emplace_back(absl::StrCat("another server takes the place of ", MemberName({kServer, *id}),
+                                   ", at ", newcomer.address.grpc));
+  return Place{*id, Place::Kind::kOfDeadServer};
+}
+
+absl::Status Registration::CheckNewcomer(const Newcomer& newcomer) const {
+  if (newcomer.host.size() > kMostHostBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("host: expected at most ", kMostHostBytes,
+                                                   " bytes, got ", newcomer.host.size()));
+  }
+  // What it sent in its first life may still be on its way.
+  if (facts_.members.IsReplaced(newcomer.incarnation)) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("this process was a ", RoleName(newcomer.role),
+                     " of the job before, and another one has taken its place; start a new "
+                     "process"));
   }
   if (facts_.has_ended()) {
     return absl::FailedPreconditionError(

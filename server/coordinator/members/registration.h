@@ -25,7 +25,8 @@ class Registration {
     enum class Kind {
       kKnown,  // the process had it before
       kNew,
-      kOfDeadWorker
+      kOfDeadWorker,
+      kOfDeadServer
     };
     uint32_t id = 0;
     Kind kind = Kind::kKnown;
@@ -34,6 +35,8 @@ class Registration {
   // `facts` must outlive this.
   explicit Registration(JobFacts& facts);
 
+  // The live server that has ended, since this process, which may become a server, has its address.
+  std::optional<uint32_t> FindEnded(const v1::RegisterServerRequest& request) const;
   // INVALID_ARGUMENT: the address, the host, the rank or the tables are bad. FAILED_PRECONDITION:
   // all places are taken, or the job or this member has ended. RESOURCE_EXHAUSTED: a worker may
   // take a dead one's place, but all are live. `slice_bytes` is how tables are cut so far.
@@ -59,7 +62,9 @@ class Registration {
     std::optional<uint32_t> rank;
   };
 
+  static Newcomer ServerOf(const v1::RegisterServerRequest& request);
   absl::StatusOr<Place> Add(const Newcomer& newcomer, JobEvents& events);
+  absl::StatusOr<Place> TakePlaceOfDeadServer(const Newcomer& newcomer, JobEvents& events);
   // Whether a process that is no member yet may become one.
   absl::Status CheckNewcomer(const Newcomer& newcomer) const;
   absl::Status CheckRank(uint32_t rank) const;

@@ -152,5 +152,77 @@ TEST_F(RestoredRegistrationTest, WorkersBeginAtTheStepsOfTheCheckpoint) {
   EXPECT_EQ(facts_.members.latest_first_step(), Step(43));
 }
 
+// A job with two replicas and two servers that trains; server 0 has the incarnation 100.
+class ServerPlacesTest : public testing::Test {
+ protected:
+  ServerPlacesTest() { example_.Server(0).address = {"old:1"}; }
+  static v1::JobSpec Job() {
+    v1::JobSpec job;
+    job.mutable_cluster()->set_replicas(2);
+    return job;
+  }
+  static v1::RegisterServerRequest Server(uint64_t incarnation, const char* address = "new:1") {
+    v1::RegisterServerRequest request;
+    request.set_incarnation(incarnation);
+    request.set_address(address);
+    return request;
+  }
+  std::string RefusalOf(uint64_t incarnation) {
+    const absl::Status status =
+        registration_.AddServer(Server(incarnation), example_.events).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+    return std::string(status.message());
+  }
+
+  ExampleFacts example_{/*num_servers=*/2, /*num_workers=*/1, Job()};
+  Registration registration_{example_.facts};
+};
+
+TEST_F(ServerPlacesTest, WhileAllAreLiveANewcomerIsToAskAgain) {
+  example_.facts.view.set_phase(v1::TRAINING);
+  const absl::Status status = registration_.AddServer(Server(50), example_.events).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("the job has its 2 servers already"));
+}
+
+TEST_F(ServerPlacesTest, AServerTakesADeadOnesPlaceWhileTheJobTrainsOrEvaluates) {
+  for (const v1::Phase phase : {v1::TRAINING, v1::EVALUATING}) {
+    example_.facts.view.set_phase(phase);
+    example_.Server(0).end = "it is gone";
+    const auto place = registration_.AddServer(Server(50 + phase), example_.events);
+    ASSERT_TRUE(place.ok()) << place.status();
+    EXPECT_EQ(place->id, 0u);
+    EXPECT_EQ(place->kind, Kind::kOfDeadServer);
+    EXPECT_EQ(example_.events.back().text, "another server takes the place of server 0, at new:1");
+    EXPECT_EQ(registration_.AddServer(Server(50 + phase), example_.events)->kind, Kind::kKnown);
+  }
+  EXPECT_THAT(RefusalOf(100), HasSubstr("another one has taken its place"));
+  example_.Server(0).end = "it is gone";
+  example_.facts.view.set_phase(v1::SAVING);
+  EXPECT_THAT(RefusalOf(60), HasSubstr("it needs no other server any more"));
+}
+
+TEST_F(ServerPlacesTest, AProcessWithALiveServersAddressProvesItsEnd) {
+  EXPECT_EQ(registration_.FindEnded(Server(50, "old:1")), 0u);
+  EXPECT_EQ(registration_.FindEnded(Server(100, "old:1")), std::nullopt) << "it is that server";
+  EXPECT_EQ(registration_.FindEnded(Server(50, "old:2")), std::nullopt);
+  v1::RegisterServerRequest bad = Server(50, "old:1");
+  bad.set_host(std::string(201, 'h'));
+  EXPECT_EQ(registration_.FindEnded(bad), std::nullopt) << "it cannot register";
+  example_.facts.view.set_phase(v1::PLACING);
+  EXPECT_EQ(registration_.FindEnded(Server(50, "old:1")), std::nullopt);
+}
+
+TEST_F(ServerPlacesTest, AReplacedServersLateCallProvesNothing) {
+  example_.Server(0).end = "it is gone";
+  ASSERT_TRUE(registration_.AddServer(Server(50, "old:1"), example_.events).ok());
+  EXPECT_EQ(registration_.FindEnded(Server(100, "old:1")), std::nullopt);
+}
+
+TEST_F(ServerPlacesTest, WithOneReplicaNothingIsProved) {
+  ExampleFacts example(/*num_servers=*/2);
+  EXPECT_EQ(Registration(example.facts).FindEnded(Server(50, "host:1")), std::nullopt);
+}
+
 }  // namespace
 }  // namespace capstan

@@ -42,15 +42,15 @@ struct StepTimes {
 };
 
 // The slowest worker sets the step, and waits the least: the others wait for it, too.
-StepTimes TimesOf(const std::vector<const v1::Progress*>& computing) {
+StepTimes TimesOf(const std::vector<v1::Progress>& measured) {
   StepTimes times;
   double least_share = 1;
-  for (const v1::Progress* progress : computing) {
-    const double share = progress->seconds_waiting() / progress->seconds();
+  for (const v1::Progress& progress : measured) {
+    const double share = progress.seconds_waiting() / progress.seconds();
     least_share = share < least_share ? share : least_share;
     if (!(share >= 0)) least_share = 0;  // Not a number, or less than nothing.
-    times.step = std::max(times.step, progress->median_step_seconds());
-    times.least_steps = std::min(times.least_steps, progress->steps_done());
+    times.step = std::max(times.step, progress.median_step_seconds());
+    times.least_steps = std::min(times.least_steps, progress.steps_done());
   }
   times.waiting = least_share * times.step;
   return times;
@@ -104,14 +104,39 @@ void AutoCodecPlan::OnPlacement(const JobFacts& facts) {
                    [&size](const Table& a, const Table& b) { return size(a) > size(b); });
 }
 
+void AutoCodecPlan::OnServerLost(const LostServer&, const JobFacts& facts) {
+  loss_version_ = facts.view.version() + 1;
+  begins_.clear();
+}
+
+std::optional<v1::Progress> AutoCodecPlan::MeasuredOf(const Member& worker) {
+  v1::Progress measured = worker.progress;
+  int64_t first_step = first_step_;
+  if (loss_version_ > 0) {
+    if (worker.view_version < loss_version_) return std::nullopt;
+    // The step that is under way has waited for another server.
+    Begin& begin =
+        begins_.try_emplace(worker.incarnation, Begin{measured.steps_done() + 1, {}}).first->second;
+    if (measured.steps_done() < begin.step) return std::nullopt;
+    if (!begin.progress.has_value()) begin.progress = measured;
+    first_step = begin.progress->steps_done();
+    measured.set_seconds(measured.seconds() - begin.progress->seconds());
+    measured.set_seconds_waiting(measured.seconds_waiting() - begin.progress->seconds_waiting());
+  }
+  if (measured.steps_done() < first_step + kMeasuredSteps) return std::nullopt;
+  return measured;
+}
+
 bool AutoCodecPlan::Settle(const JobFacts& facts, JobEvents& events) {
   if (facts.view.phase() != v1::TRAINING) return false;
-  const std::vector<const v1::Progress*> computing = facts.members.Computing();
-  if (!is_wanted_ || has_chosen() || computing.empty()) return false;
-  for (const v1::Progress* progress : computing) {
-    if (progress->steps_done() < first_step_ + kMeasuredSteps) return false;
+  if (!is_wanted_ || has_chosen()) return false;
+  const std::vector<const Member*> computing = facts.members.Computing();
+  std::vector<v1::Progress> measured;
+  for (const Member* worker : computing) {
+    if (auto progress = MeasuredOf(*worker)) measured.push_back(*std::move(progress));
   }
-  choice_ = Choose(computing);
+  if (measured.empty() || measured.size() < computing.size()) return false;
+  choice_ = Choose(measured);
   is_lasting_ = IsMeasured(links_.slowest());
   events.emplace_back(absl::StrCat("auto codecs: ", choice_.text()));
   return true;
@@ -137,7 +162,7 @@ double AutoCodecPlan::CostOf(const Table& table) const {
          (bytes.pulled + bytes.pushed * workers_ / servers_) / links.decode_bytes_per_second();
 }
 
-v1::AutoCodecs AutoCodecPlan::Choose(const std::vector<const v1::Progress*>& computing) const {
+v1::AutoCodecs AutoCodecPlan::Choose(const std::vector<v1::Progress>& measured) const {
   const v1::LinkMeasurement& links = links_.slowest();
   v1::AutoCodecs choice;
   if (tables_.empty() || !IsMeasured(links)) {
@@ -145,7 +170,7 @@ v1::AutoCodecs AutoCodecPlan::Choose(const std::vector<const v1::Progress*>& com
                                               : "there are no links that were measured"));
     return choice;
   }
-  const StepTimes times = TimesOf(computing);
+  const StepTimes times = TimesOf(measured);
   // Links carry both ways at once.
   const auto sending = [&links](const Bytes& bytes) {
     return std::max(bytes.pushed, bytes.pulled) / links.bytes_per_second();

@@ -2,12 +2,16 @@
 #define SERVER_COORDINATOR_PLANS_AUTO_CODEC_PLAN_H_
 
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "common/base/ids.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/coordinator_service.pb.h"
 #include "proto/job.pb.h"
+#include "server/coordinator/members/member_registry.h"
 #include "server/coordinator/plans/job_plan.h"
 
 namespace capstan {
@@ -24,6 +28,8 @@ class AutoCodecPlan : public JobPlan {
 
   // Looks at the tables, as the view says they are cut. The codecs are valid.
   void OnPlacement(const JobFacts& facts) override;
+  // What was measured so far is void: steps have waited for other servers.
+  void OnServerLost(const LostServer& change, const JobFacts& facts) override;
   // Chooses once all workers that compute have done enough steps. int8 begins a few steps after the
   // slowest worker's step.
   bool Settle(const JobFacts& facts, JobEvents& events) override;
@@ -51,7 +57,15 @@ class AutoCodecPlan : public JobPlan {
     Bytes saved;       // by int8
   };
 
-  v1::AutoCodecs Choose(const std::vector<const v1::Progress*>& computing) const;
+  // Where the measurement of a worker begins.
+  struct Begin {
+    int64_t step = 0;
+    std::optional<v1::Progress> progress;  // once the worker has done the steps before
+  };
+
+  // The progress of a worker since its measurement has begun; none: it has not begun.
+  std::optional<v1::Progress> MeasuredOf(const Member& worker);
+  v1::AutoCodecs Choose(const std::vector<v1::Progress>& measured) const;
   double CostOf(const Table& table) const;
 
   const v1::LinkReport& links_;
@@ -60,6 +74,10 @@ class AutoCodecPlan : public JobPlan {
   const int64_t first_step_;  // of the job, or after the checkpoint
   const double workers_;
   const double servers_;
+  // The first view without the last server that was lost; 0: none was. A worker that has acted on
+  // it ends the step that is under way, and measures from then on.
+  uint64_t loss_version_ = 0;
+  std::map<Incarnation, Begin> begins_;  // of workers, since the loss
   v1::AutoCodecs choice_;
   bool is_lasting_ = false;
   Bytes before_;               // of all tables, with the auto codecs off

@@ -206,5 +206,31 @@ TEST(AutoCodecPlanTest, NothingIsChosenOnceTheTrainingHasEnded) {
   EXPECT_EQ(example.events.size(), 1u);
 }
 
+TEST(AutoCodecPlanTest, WhatWasMeasuredBeforeAServerWasLostIsVoid) {
+  const v1::LinkReport links = Links(12.5e6);
+  AutoCodecPlan plan(Job(), {}, links);
+  Place(plan);
+  ExampleFacts example(/*num_servers=*/2, /*num_workers=*/2);
+  const auto report = [&](int64_t steps, double seconds, double waiting, uint64_t view_version) {
+    for (const uint32_t id : {0, 1}) {
+      Member& worker = example.Worker(id);
+      worker.progress = Steps(steps, 1, 0);
+      worker.progress.set_seconds(seconds);
+      worker.progress.set_seconds_waiting(waiting);
+      worker.view_version = view_version;
+    }
+    return plan.Settle(example.facts, example.events);
+  };
+  example.facts.view.set_version(4);
+  EXPECT_FALSE(report(/*steps=*/9, /*seconds=*/9, /*waiting=*/0, /*view_version=*/4));
+  plan.OnServerLost({0, /*moves_shards=*/true}, example.facts);
+  EXPECT_FALSE(report(12, 12, 0, /*view_version=*/4)) << "they have not heard of it";
+  EXPECT_FALSE(report(14, 14, 0, 5)) << "a step is under way";
+  EXPECT_FALSE(report(15, 1000, 980, 5)) << "it has waited";
+  EXPECT_FALSE(report(24, 1009, 980, 5));
+  EXPECT_TRUE(report(25, 1010, 980, 5));
+  EXPECT_EQ(plan.choice().first_step(), 0) << "nobody has waited since: " << plan.choice().text();
+}
+
 }  // namespace
 }  // namespace capstan

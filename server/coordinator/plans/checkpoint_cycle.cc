@@ -113,6 +113,17 @@ absl::Status CheckpointCycle::Report(uint32_t server, const v1::CheckpointPart& 
   return absl::OkStatus();
 }
 
+void CheckpointCycle::NoteLostServer(uint32_t server, bool moves_shards) {
+  held_from_.clear();
+  parts_.clear();
+  if (state_ != State::kWriting || !moves_shards) return;
+  is_last_begun_ = false;
+  // Who has asked for it gets the next one.
+  if (std::exchange(is_requested_, false)) requested_ = number_ + 1;
+  Discard(
+      absl::UnavailableError(absl::StrCat("server ", server, " was lost while it was written")));
+}
+
 bool CheckpointCycle::ChooseStep(size_t num_servers, const Training& training) {
   if (state_ != State::kAgreeing || held_from_.size() < num_servers) return false;
   Step step;

@@ -51,10 +51,13 @@ class CheckpointCycle {
   // A server's part. Ignored unless it belongs to the current checkpoint. INVALID_ARGUMENT: no job
   // gets to its steps.
   absl::Status Report(uint32_t server, const v1::CheckpointPart& part);
+  // A server was lost: all live ones report anew. If its shards have moved while they are written,
+  // the checkpoint is given up as by Discard, and the last one of a training is due again.
+  void NoteLostServer(uint32_t server, bool moves_shards);
   // If the training has come to end before the checkpoint's step, the servers are to agree on
   // another one; else returns false.
   bool LeaveStepBeyondEnd(const Training& training);
-  // Chooses the checkpoint's step once all servers hold back; else returns false.
+  // Chooses the checkpoint's step once `num_servers`, all live ones, hold back; else returns false.
   bool ChooseStep(size_t num_servers, const Training& training);
   // The parts of all servers, once each has ended; else null.
   const std::map<uint32_t, v1::CheckpointPart>* EndedParts(size_t num_servers) const;

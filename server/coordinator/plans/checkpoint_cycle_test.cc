@@ -212,5 +212,83 @@ TEST(CheckpointCycleTest, AStepThatNoJobGetsToIsRefused) {
   EXPECT_FALSE(rig.cycle.ChooseStep(1, rig.training)) << "nothing was taken over";
 }
 
+TEST(CheckpointCycleTest, AfterTheLossOfAServerTheyAgreeAnew) {
+  CycleRig rig(EverySteps(0));
+  ASSERT_TRUE(rig.cycle.Request().ok());
+  ASSERT_TRUE(rig.Begin());
+  ASSERT_TRUE(rig.DoWork().ok());
+  ASSERT_TRUE(rig.cycle.BeginAgreeing());
+  rig.Hold(0, 50);
+  rig.cycle.NoteLostServer(0, /*moves_shards=*/true);
+  EXPECT_TRUE(rig.cycle.is_agreeing());
+  rig.Hold(1, 9);
+  EXPECT_FALSE(rig.cycle.ChooseStep(kServers, rig.training)) << "server 0 has lost its report";
+  ASSERT_TRUE(rig.cycle.ChooseStep(/*num_servers=*/1, rig.training));
+  EXPECT_EQ(rig.Order().step(), 9);
+}
+
+TEST(CheckpointCycleTest, OneThatIsBeingWrittenIsDiscardedWhenShardsMoveAndTriedAgain) {
+  CycleRig rig(EverySteps(40));
+  const uint64_t number = rig.cycle.Request().value();
+  EXPECT_EQ(rig.Agree(3), 3);
+  rig.EndPart(1, rig.Order().number());
+  rig.cycle.NoteLostServer(0, /*moves_shards=*/true);
+  EXPECT_EQ(rig.Order().number(), 0u) << "nobody writes it any more";
+  EXPECT_EQ(rig.cycle.EndedParts(/*num_servers=*/1), nullptr);
+  EXPECT_FALSE(rig.DoWork().ok());
+  EXPECT_EQ(rig.storage.discarded_name, "c1");
+  EXPECT_EQ(rig.Status().error(), "server 0 was lost while it was written");
+  EXPECT_EQ(rig.cycle.Reply(number), std::nullopt) << "it gets the next one";
+  EXPECT_TRUE(rig.Begin());
+}
+
+TEST(CheckpointCycleTest, OneThatNobodyHasAskedForWaitsBeforeItIsTriedAgain) {
+  CycleRig rig(EverySteps(40));
+  EXPECT_EQ(rig.Agree(3), 40);
+  rig.cycle.NoteLostServer(0, /*moves_shards=*/true);
+  EXPECT_FALSE(rig.DoWork().ok());
+  EXPECT_FALSE(rig.Begin());
+  rig.training.now += absl::Seconds(1);
+  EXPECT_TRUE(rig.Begin());
+}
+
+TEST(CheckpointCycleTest, OneThatIsBeingWrittenGoesOnWhenNoShardMoves) {
+  CycleRig rig(EverySteps(40));
+  EXPECT_EQ(rig.Agree(3), 40);
+  const uint64_t number = rig.Order().number();
+  rig.EndPart(0, number);
+  rig.cycle.NoteLostServer(0, /*moves_shards=*/false);
+  EXPECT_EQ(rig.Order().number(), number);
+  rig.EndPart(1, number);
+  EXPECT_EQ(rig.cycle.EndedParts(kServers), nullptr) << "server 0 is another process";
+  rig.EndPart(0, number);
+  EXPECT_NE(rig.cycle.EndedParts(kServers), nullptr);
+}
+
+TEST(CheckpointCycleTest, TheLastOneIsTriedAgainAtOnceWhenAServerWasLost) {
+  CycleRig rig(EverySteps(40));
+  rig.training.has_ended = true;
+  EXPECT_EQ(rig.Agree(/*held_step=*/100), 100);
+  rig.cycle.NoteLostServer(0, /*moves_shards=*/true);
+  EXPECT_TRUE(rig.cycle.IsBusy(rig.training));
+  EXPECT_FALSE(rig.DoWork().ok());
+  EXPECT_TRUE(rig.cycle.IsBusy(rig.training));
+  EXPECT_EQ(rig.Agree(/*held_step=*/100), 100);
+}
+
+TEST(CheckpointCycleTest, ItsFolderAndItsManifestNeedNoServer) {
+  CycleRig rig(EverySteps(40));
+  ASSERT_TRUE(rig.Begin());
+  rig.cycle.NoteLostServer(0, /*moves_shards=*/true);
+  ASSERT_TRUE(rig.DoWork().ok()) << "the folder is being made";
+  rig.cycle.NoteLostServer(0, /*moves_shards=*/true);
+  EXPECT_EQ(rig.AgreeOnStep(3), 40) << "it has been made";
+  for (uint32_t server = 0; server < kServers; ++server) rig.EndPart(server, rig.Order().number());
+  rig.cycle.Publish({});
+  rig.cycle.NoteLostServer(0, /*moves_shards=*/true);
+  EXPECT_TRUE(rig.DoWork().ok());
+  EXPECT_EQ(rig.storage.published_name, "c1");
+}
+
 }  // namespace
 }  // namespace capstan

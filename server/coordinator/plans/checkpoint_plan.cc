@@ -46,6 +46,10 @@ absl::Status CheckpointPlan::Report(const v1::HeartbeatRequest& heartbeat) {
   return cycle_.Report(heartbeat.id(), heartbeat.checkpoint());
 }
 
+void CheckpointPlan::OnServerLost(const LostServer& change, const JobFacts&) {
+  cycle_.NoteLostServer(change.server, change.moves_shards);
+}
+
 CheckpointCycle::Training CheckpointPlan::TrainingOf(const JobFacts& facts) const {
   CheckpointCycle::Training training;
   training.now = facts.clock.Now();
@@ -66,7 +70,7 @@ CheckpointCycle::Training CheckpointPlan::TrainingOf(const JobFacts& facts) cons
 
 bool CheckpointPlan::Settle(const JobFacts& facts, JobEvents&) {
   if (facts.view.phase() != v1::TRAINING && facts.view.phase() != v1::EVALUATING) return false;
-  const size_t num_servers = facts.members.servers().size();
+  const size_t num_servers = facts.members.LiveServerCount();
   bool leaves_step = false;
   // In a job that stays, an entering worker may begin another round, beyond LastStep, before all
   // servers know the checkpoint's step.

@@ -43,6 +43,7 @@ class CheckpointPlan : public JobPlan {
 
   // A server's part of the current checkpoint. INVALID_ARGUMENT: no job gets to its steps.
   absl::Status Report(const v1::HeartbeatRequest& heartbeat) override;
+  void OnServerLost(const LostServer& change, const JobFacts& facts) override;
   // Moves the checkpoint on: begins it, chooses its step, or asks for its manifest.
   bool Settle(const JobFacts& facts, JobEvents& events) override;
 

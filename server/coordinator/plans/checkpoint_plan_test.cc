@@ -167,5 +167,31 @@ TEST_F(StayingCheckpointPlanTest, TheLastOneIsDueWhenNobodyIsLive) {
   EXPECT_TRUE(plan_.IsBusy(example_.facts));
 }
 
+TEST_F(CheckpointPlanTest, LiveServersAreEnough) {
+  BeginWriting();
+  example_.Server(1).end = "it is gone";
+  plan_.OnServerLost({1, /*moves_shards=*/true}, example_.facts);
+  EXPECT_FALSE(View().has_checkpoint());
+  ASSERT_TRUE(DoWork());
+  EXPECT_EQ(storage_.discarded_name, "c1");
+  EXPECT_EQ(example_.events[0].text,
+            "a checkpoint has failed: server 1 was lost while it was written; the job goes on");
+  example_.clock.Advance(absl::Seconds(1));
+  EXPECT_FALSE(Settle());
+  ASSERT_TRUE(DoWork());
+  EXPECT_TRUE(Settle());
+  v1::HeartbeatRequest heartbeat = HeartbeatOf({v1::HeartbeatRequest::SERVER, 0});
+  v1::CheckpointPart& part = *heartbeat.mutable_checkpoint();
+  part.set_number(View().checkpoint().number());
+  part.set_held_step(3);
+  ASSERT_TRUE(plan_.Report(heartbeat).ok());
+  EXPECT_TRUE(Settle());
+  part.set_has_ended(true);
+  ASSERT_TRUE(plan_.Report(heartbeat).ok());
+  EXPECT_TRUE(Settle());
+  ASSERT_TRUE(DoWork());
+  EXPECT_EQ(storage_.published_name, "c2");
+}
+
 }  // namespace
 }  // namespace capstan

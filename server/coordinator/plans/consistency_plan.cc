@@ -106,7 +106,7 @@ absl::Status ConsistencyPlan::Report(const v1::HeartbeatRequest& heartbeat) {
 }
 
 bool ConsistencyPlan::Settle(const JobFacts& facts, JobEvents& events) {
-  if (!pending_.has_value() || held_from_.size() < facts.members.servers().size()) return false;
+  if (!pending_.has_value() || held_from_.size() < facts.members.LiveServerCount()) return false;
   Step first_step = Step(latest().first_step()) + 1;
   for (const auto& [server, step] : held_from_) first_step = std::max(first_step, step);
   v1::ConsistencyPeriod& period = periods_.emplace_back();

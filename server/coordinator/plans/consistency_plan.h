@@ -18,9 +18,9 @@
 namespace capstan {
 
 // The consistency of a job: a list of periods, each from a step on, and at most one pending change.
-// To find a change's first step, every server reports a step and holds back everything from it on.
-// The change begins at the largest of these steps: nobody has seen it yet, and nobody gets there
-// before the change is settled. Not thread-safe.
+// To find a change's first step, every live server reports a step and holds back everything from it
+// on. The change begins at the largest of these steps: nobody has seen it yet, and nobody gets
+// there before the change is settled. Not thread-safe.
 class ConsistencyPlan : public JobPlan {
  public:
   // The job's own, from step 0 on. Or, if the job goes on from a checkpoint, the checkpoint's; and
@@ -38,7 +38,8 @@ class ConsistencyPlan : public JobPlan {
   // The step from which on a server holds back. Ignored unless it belongs to the pending change.
   // INVALID_ARGUMENT: no job gets to this step.
   absl::Status Report(const v1::HeartbeatRequest& heartbeat) override;
-  // Gives the pending change its first step once all servers have reported.
+  void OnServerLost(const LostServer&, const JobFacts&) override { held_from_.clear(); }
+  // Gives the pending change its first step once all live servers have reported.
   bool Settle(const JobFacts& facts, JobEvents& events) override;
 
   bool is_pending() const { return pending_.has_value(); }

@@ -277,5 +277,21 @@ TEST(ConsistencyPlanTest, AChangeOfARestoredJobHasItsOwnNumber) {
   EXPECT_EQ(plan.latest().first_step(), 47);
 }
 
+TEST(ConsistencyPlanTest, AfterTheLossOfAServerAllLiveOnesHoldBackAnew) {
+  ExampleFacts example(/*num_servers=*/3);
+  ConsistencyPlan plan(Ssp(1));
+  ASSERT_TRUE(plan.Begin(Request(Staleness(4)), Tables()).ok());
+  for (const uint32_t server : {0, 1}) EXPECT_TRUE(plan.Report(Held(server, 1, 70)).ok());
+  example.Server(0).end = "it is gone";
+  plan.OnServerLost({0, /*moves_shards=*/true}, example.facts);
+  EXPECT_TRUE(plan.is_pending());
+  EXPECT_FALSE(plan.Settle(example.facts, example.events));
+  EXPECT_TRUE(plan.Report(Held(1, 1, 7)).ok());
+  EXPECT_FALSE(plan.Settle(example.facts, example.events)) << "server 2 is live, too";
+  EXPECT_TRUE(plan.Report(Held(2, 1, 8)).ok());
+  EXPECT_TRUE(plan.Settle(example.facts, example.events));
+  EXPECT_EQ(plan.Find(1)->first_step(), 8);
+}
+
 }  // namespace
 }  // namespace capstan

@@ -18,7 +18,8 @@ constexpr Role kWorker = v1::HeartbeatRequest::WORKER;
 // So many of the latest replacements are told.
 constexpr size_t kMostReplacements = 16;
 
-// `steps` are those of all servers. One without slices reports the largest step for a held place.
+// `steps` are those of all live servers. One without slices reports the largest step for a held
+// place.
 Step FirstStepOf(const std::map<uint32_t, Step>& steps, bool was_held) {
   Step first_step = steps.begin()->second;
   for (const auto& [server, step] : steps) {
@@ -62,11 +63,15 @@ absl::Status EnteringWorkers::Report(const v1::HeartbeatRequest& heartbeat) {
   return absl::OkStatus();
 }
 
+void EnteringWorkers::OnServerLost(const LostServer&, const JobFacts&) {
+  for (auto& [worker, steps] : next_steps_) steps.clear();
+}
+
 bool EnteringWorkers::Settle(const JobFacts& facts, JobEvents& events) {
   bool has_entered = false;
   for (auto it = next_steps_.begin(); it != next_steps_.end();) {
     const auto& [worker, steps] = *it;
-    if (steps.size() < members_.servers().size()) {
+    if (steps.empty() || steps.size() < members_.LiveServerCount()) {
       ++it;
       continue;
     }

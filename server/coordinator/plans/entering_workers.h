@@ -29,7 +29,8 @@ class EnteringWorkers : public JobPlan {
 
   // Ignored unless it names an entering incarnation.
   absl::Status Report(const v1::HeartbeatRequest& heartbeat) override;
-  // The workers enter for which all servers have reported.
+  void OnServerLost(const LostServer& change, const JobFacts& facts) override;
+  // The workers enter for which all live servers have reported.
   bool Settle(const JobFacts& facts, JobEvents& events) override;
   void WriteToStatus(v1::GetStatusReply& status) const override;
 

@@ -112,5 +112,27 @@ TEST_F(EnteringWorkersTest, ReportsOfAnotherIncarnationDoNotCount) {
   EXPECT_EQ(example_.Worker(3).first_step, Step(6));
 }
 
+TEST_F(EnteringWorkersTest, AfterTheLossOfAServerAllLiveOnesReportAgain) {
+  entering_.Await(3);
+  Report(Next(0, 3, 203, 9));
+  example_.Server(0).end = "it is gone";
+  entering_.OnServerLost({0, /*moves_shards=*/true}, example_.facts);
+  EXPECT_FALSE(Settle()) << "the report was of a dead server";
+  Report(Next(1, 3, 203, 6));
+  EXPECT_TRUE(Settle());
+  EXPECT_EQ(example_.Worker(3).first_step, Step(6));
+}
+
+TEST_F(EnteringWorkersTest, AServerInALostOnesPlaceIsAwaited) {
+  entering_.Await(3);
+  for (const uint32_t server : {0, 1}) Report(Next(server, 3, 203, 9));
+  entering_.OnServerLost({0, /*moves_shards=*/false}, example_.facts);
+  Report(Next(1, 3, 203, 6));
+  EXPECT_FALSE(Settle()) << "the report of server 0 was its predecessor's";
+  Report(Next(0, 3, 203, 0));
+  EXPECT_TRUE(Settle());
+  EXPECT_EQ(example_.Worker(3).first_step, Step(6));
+}
+
 }  // namespace
 }  // namespace capstan

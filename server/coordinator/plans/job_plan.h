@@ -1,6 +1,8 @@
 #ifndef SERVER_COORDINATOR_PLANS_JOB_PLAN_H_
 #define SERVER_COORDINATOR_PLANS_JOB_PLAN_H_
 
+#include <cstdint>
+
 #include "absl/status/status.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/coordinator_service.pb.h"
@@ -8,6 +10,12 @@
 #include "server/coordinator/members/job_facts.h"
 
 namespace capstan {
+
+// The job goes on without it.
+struct LostServer {
+  uint32_t server = 0;
+  bool moves_shards = false;  // other servers are the primaries of its shards now
+};
 
 // Something that is decided while the job runs, such as its consistency or the step of its next
 // checkpoint. It takes members' reports, settles from the facts of the job, and writes to the view.
@@ -21,6 +29,9 @@ class JobPlan {
   virtual absl::Status Report(const v1::HeartbeatRequest&) { return absl::OkStatus(); }
   // The view says how values are cut and where they lie. Called once, before it is published.
   virtual void OnPlacement(const JobFacts&) {}
+  // A server was lost, and the job goes on. What servers have reported so far counts no more: each
+  // live one reports it again, after it has acted on the newest placement. Settle follows.
+  virtual void OnServerLost(const LostServer&, const JobFacts&) {}
   // Decides what can be decided now, and notes it in `events`. True if members must hear of it. A
   // plan may have a part of the facts that it changes, as EnteringWorkers has the members.
   virtual bool Settle(const JobFacts& facts, JobEvents& events) = 0;

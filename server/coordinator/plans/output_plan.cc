@@ -1,5 +1,6 @@
 #include "server/coordinator/plans/output_plan.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
@@ -45,7 +46,9 @@ bool OutputPlan::Settle(const JobFacts& facts, JobEvents&) {
       return file.Begin(tables, {}, state);
     };
   }
-  if (facts.view.phase() == v1::SAVING && facts.members.ServersHaveSeen(facts.phase_version) &&
+  // After each change of the placement, the servers write their shards again.
+  const uint64_t to_be_seen = std::max(facts.phase_version, facts.placement_version);
+  if (facts.view.phase() == v1::SAVING && facts.members.ServersHaveSeen(to_be_seen) &&
       !std::exchange(is_name_asked_for_, true)) {
     work_ = [metadata = MetadataOf(facts.job, facts.training.steps_total(), *facts.result),
              hash = facts.result->parameters_xxh3()](ModelOutput& file) {

@@ -27,8 +27,11 @@ class OutputPlan : public JobPlan {
   // The file has been made, or there will be none.
   bool is_made() const { return is_made_; }
 
-  // Asks for the file once all members have registered; and for its name once all servers have
-  // written the evaluator's parameters. Members need not hear of it.
+  // All servers have written the evaluator's parameters: none of them is needed any more.
+  bool is_publishing() const { return is_name_asked_for_; }
+
+  // Asks for the file once all members have registered; and for its name once all live servers have
+  // written the evaluator's parameters, each those of all its shards. Members need not hear of it.
   bool Settle(const JobFacts& facts, JobEvents& events) override;
 
   // What has been asked for and not taken yet. Its result goes to EndWork.

@@ -159,5 +159,23 @@ TEST(OutputPlanTest, MetadataLackWhatAProgramHasNotTold) {
   EXPECT_EQ(output.published["test_loss"], "0.1");
 }
 
+TEST(OutputPlanTest, ServersWriteAgainAfterAChangeOfThePlacement) {
+  OutputPlan plan(JobWithOutput());
+  ExampleFacts example(/*num_servers=*/2);
+  example.facts.view.set_phase(v1::SAVING);
+  example.facts.phase_version = 7;
+  example.facts.placement_version = 9;
+  example.facts.result.emplace();
+  example.Server(0).view_version = 8;
+  example.Server(1).end = "it is gone";
+  EXPECT_FALSE(plan.Settle(example.facts, example.events));
+  EXPECT_EQ(plan.TakeWork(), nullptr);
+  EXPECT_FALSE(plan.is_publishing());
+  example.Server(0).view_version = 9;
+  EXPECT_FALSE(plan.Settle(example.facts, example.events));
+  EXPECT_NE(plan.TakeWork(), nullptr);
+  EXPECT_TRUE(plan.is_publishing());
+}
+
 }  // namespace
 }  // namespace capstan

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/coordinator/members/example_facts.h"
+#include "server/coordinator/plans/replica_plan_rig.h"
 
 namespace capstan {
 namespace {
@@ -16,85 +17,8 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-constexpr uint64_t kElements = 8;  // of each shard
-
-v1::HeartbeatRequest BeatOfServer(uint32_t id) {
-  return HeartbeatOf({v1::HeartbeatRequest::SERVER, id});
-}
-
-v1::HeartbeatRequest Whole(uint32_t server, const std::vector<uint32_t>& shards,
-                           uint64_t number = 1) {
-  v1::HeartbeatRequest heartbeat = BeatOfServer(server);
-  heartbeat.mutable_copies();
-  for (const uint32_t shard : shards) {
-    v1::WholeCopy& whole = *heartbeat.mutable_copies()->add_whole();
-    whole.set_shard(shard);
-    whole.set_number(number);
-  }
-  return heartbeat;
-}
-
-v1::HeartbeatRequest Fault(uint32_t server, uint32_t shard, const std::string& text,
-                           uint64_t number = 1) {
-  v1::HeartbeatRequest heartbeat = BeatOfServer(server);
-  v1::CopyFault& fault = *heartbeat.mutable_copies()->add_faults();
-  fault.set_shard(shard);
-  fault.set_number(number);
-  fault.set_text(text);
-  return heartbeat;
-}
-
-// Three servers, each on a host of its own; shard i is on server i % 3. The last shard is empty.
-struct Rig {
-  explicit Rig(uint32_t replicas = 2, uint32_t shards = 4)
-      : example(/*num_servers=*/3, /*num_workers=*/1, Job(replicas, shards)) {
-    example.TakeTables(std::vector<uint64_t>(shards - 1, kElements));
-    example.facts.view.mutable_scheduler()->set_slice_bytes(kElements * sizeof(float));
-    for (uint32_t shard = 0; shard < shards; ++shard) {
-      example.facts.view.add_server_of_shard(shard % 3);
-    }
-    plan.OnPlacement(example.facts);
-  }
-  static v1::JobSpec Job(uint32_t replicas, uint32_t shards) {
-    v1::JobSpec job;
-    job.mutable_cluster()->set_replicas(replicas);
-    job.mutable_cluster()->set_shard_count(shards);
-    return job;
-  }
-
-  // Whether members must hear of it.
-  bool Take(const v1::HeartbeatRequest& heartbeat) {
-    EXPECT_TRUE(plan.Report(heartbeat).ok());
-    return plan.Settle(example.facts, example.events);
-  }
-  v1::JobView View() const {
-    v1::JobView view;
-    plan.WriteToView(view);
-    return view;
-  }
-  v1::GetStatusReply Status() const {
-    v1::GetStatusReply status;
-    plan.WriteToStatus(status);
-    return status;
-  }
-  std::vector<bool> AreWhole() const {
-    std::vector<bool> are_whole;
-    const v1::JobView view = View();
-    for (const v1::ShardCopy& copy : view.copies()) are_whole.push_back(copy.is_whole());
-    return are_whole;
-  }
-  std::vector<std::string> Events() const {
-    std::vector<std::string> texts;
-    for (const JobEvent& event : example.events) texts.push_back(event.text);
-    return texts;
-  }
-
-  ExampleFacts example;
-  ReplicaPlan plan;
-};
-
 TEST(ReplicaPlanTest, EachShardHasItsFirstCopyOnAnotherServer) {
-  Rig rig;
+  ReplicaRig rig;
   const v1::JobView view = rig.View();
   ASSERT_EQ(view.copies_size(), 4);
   for (int shard = 0; shard < 4; ++shard) {
@@ -106,14 +30,14 @@ TEST(ReplicaPlanTest, EachShardHasItsFirstCopyOnAnotherServer) {
 }
 
 TEST(ReplicaPlanTest, AJobWithOneReplicaHasNoCopies) {
-  Rig rig(/*replicas=*/1);
+  ReplicaRig rig(/*replicas=*/1);
   EXPECT_FALSE(rig.Take(Whole(/*server=*/0, {0})));
   EXPECT_THAT(rig.View().copies(), IsEmpty());
   EXPECT_FALSE(rig.Status().has_copies());
 }
 
 TEST(ReplicaPlanTest, NewsAreGivenOnceAHeartbeatAndOnce) {
-  Rig rig;
+  ReplicaRig rig;
   EXPECT_FALSE(rig.Take(BeatOfServer(0)));
   EXPECT_TRUE(rig.Take(Whole(/*server=*/0, {0, 3})));
   EXPECT_THAT(rig.AreWhole(), ElementsAre(true, false, false, true));
@@ -122,7 +46,7 @@ TEST(ReplicaPlanTest, NewsAreGivenOnceAHeartbeatAndOnce) {
 }
 
 TEST(ReplicaPlanTest, ThatAllAreWholeIsToldOnce) {
-  Rig rig;
+  ReplicaRig rig;
   rig.Take(Whole(/*server=*/0, {0, 3}));
   rig.Take(Whole(/*server=*/1, {1}));
   rig.Take(Whole(/*server=*/2, {2}));
@@ -132,7 +56,7 @@ TEST(ReplicaPlanTest, ThatAllAreWholeIsToldOnce) {
 }
 
 TEST(ReplicaPlanTest, OnlyThePrimaryCountsAndOnlyForTheNewestCopy) {
-  Rig rig;
+  ReplicaRig rig;
   EXPECT_FALSE(rig.Take(Whole(/*server=*/1, {0}))) << "another server's shard";
   EXPECT_FALSE(rig.Take(Whole(/*server=*/0, {0}, /*number=*/0)));
   EXPECT_FALSE(rig.Take(Whole(/*server=*/0, {0}, /*number=*/2)));
@@ -149,13 +73,13 @@ TEST(ReplicaPlanTest, OnlyThePrimaryCountsAndOnlyForTheNewestCopy) {
 
 TEST(ReplicaPlanTest, NothingCountsBeforeThePlacement) {
   ExampleFacts example;
-  ReplicaPlan plan;
+  ReplicaPlan plan(example.facts);
   EXPECT_TRUE(plan.Report(Whole(/*server=*/0, {0})).ok());
   EXPECT_FALSE(plan.Settle(example.facts, example.events));
 }
 
 TEST(ReplicaPlanTest, ACopyThatDiffersIsGivenUp) {
-  Rig rig;
+  ReplicaRig rig;
   rig.Take(Whole(/*server=*/1, {1}));
   EXPECT_TRUE(rig.Take(Fault(/*server=*/1, /*shard=*/1, "slice 3 of table w\n")));
   EXPECT_FALSE(rig.Take(Whole(/*server=*/1, {1})));
@@ -178,7 +102,7 @@ TEST(ReplicaPlanTest, ACopyThatDiffersIsGivenUp) {
 }
 
 TEST(ReplicaPlanTest, ACopyThatWasGivenUpIsMadeAgainAfterLongerAndLongerPauses) {
-  Rig rig;
+  ReplicaRig rig;
   for (uint64_t number = 1; number <= 15; ++number) {
     const absl::Duration pause =
         std::min(absl::Milliseconds(100) * (int64_t{1} << (number - 1)), absl::Minutes(10));
@@ -200,17 +124,19 @@ TEST(ReplicaPlanTest, ACopyThatWasGivenUpIsMadeAgainAfterLongerAndLongerPauses) 
                                        rig.View().copies(1).server())));
 }
 
-TEST(ReplicaPlanTest, NoCopyIsMadeAfterTheTraining) {
-  Rig rig;
+TEST(ReplicaPlanTest, NoCopyIsMadeOnceTheResultIsKnown) {
+  ReplicaRig rig;
   EXPECT_TRUE(rig.Take(Fault(/*server=*/1, /*shard=*/1, "no room")));
-  rig.example.facts.view.set_phase(v1::EVALUATING);
+  rig.example.facts.view.set_phase(v1::SAVING);
   rig.example.clock.Advance(absl::Minutes(1));
   EXPECT_FALSE(rig.Take(BeatOfServer(0)));
   EXPECT_NE(rig.View().copies(1).fault(), "");
+  rig.example.facts.view.set_phase(v1::EVALUATING);
+  EXPECT_TRUE(rig.Take(BeatOfServer(0))) << "a server may still be lost";
 }
 
 TEST(ReplicaPlanTest, AFaultsTextIsBoundedAndThereIsOne) {
-  Rig rig;
+  ReplicaRig rig;
   rig.Take(Fault(/*server=*/0, /*shard=*/0, std::string(5000, 'x')));
   rig.Take(Fault(/*server=*/1, /*shard=*/1, ""));
   EXPECT_EQ(rig.View().copies(0).fault().size(), 300u);
@@ -218,7 +144,7 @@ TEST(ReplicaPlanTest, AFaultsTextIsBoundedAndThereIsOne) {
 }
 
 TEST(ReplicaPlanTest, SumsAreOverTheServersLatestReports) {
-  Rig rig;
+  ReplicaRig rig;
   for (uint32_t server = 0; server < 3; ++server) {
     v1::HeartbeatRequest heartbeat = BeatOfServer(server);
     v1::CopyReport& report = *heartbeat.mutable_copies();
@@ -243,7 +169,7 @@ TEST(ReplicaPlanTest, SumsAreOverTheServersLatestReports) {
 }
 
 TEST(ReplicaPlanTest, CopiesThatDoNotAcknowledgeAreInTheStatus) {
-  Rig rig;
+  ReplicaRig rig;
   v1::HeartbeatRequest heartbeat = BeatOfServer(1);
   for (const uint32_t shard : {1u, 0u, 7u}) {  // its own, another server's, and none
     v1::SilentCopy& silent = *heartbeat.mutable_copies()->add_silent();
@@ -260,7 +186,7 @@ TEST(ReplicaPlanTest, CopiesThatDoNotAcknowledgeAreInTheStatus) {
 }
 
 TEST(ReplicaPlanTest, EqualAtTheSmallestVersionOfTheServersWithSlices) {
-  Rig rig(/*replicas=*/2, /*shards=*/3);  // server 2 has the empty shard alone
+  ReplicaRig rig(/*replicas=*/2, /*shards=*/3);  // server 2 has the empty shard alone
   const auto look = [&rig](uint32_t server, uint64_t version) {
     v1::HeartbeatRequest heartbeat = BeatOfServer(server);
     heartbeat.mutable_copies()->set_equal_at_version(version);
@@ -270,6 +196,39 @@ TEST(ReplicaPlanTest, EqualAtTheSmallestVersionOfTheServersWithSlices) {
   EXPECT_EQ(look(0, 9), 0u) << "server 1 has not looked yet";
   EXPECT_EQ(look(1, 7), 7u);
   EXPECT_EQ(look(1, 12), 9u);
+}
+
+// The copies of these shards, which `server` has as primary, have been silent.
+v1::HeartbeatRequest Silent(uint32_t server, const std::vector<uint32_t>& shards, double seconds) {
+  v1::HeartbeatRequest heartbeat = BeatOfServer(server);
+  for (const uint32_t shard : shards) {
+    v1::SilentCopy& silent = *heartbeat.mutable_copies()->add_silent();
+    silent.set_shard(shard);
+    silent.set_number(1);
+    silent.set_seconds(seconds);
+  }
+  return heartbeat;
+}
+
+TEST(ReplicaPlanTest, CopiesThatAcknowledgeNothingForALeaseAreGivenUpAndMadeAgain) {
+  ReplicaRig rig;
+  EXPECT_FALSE(rig.Take(Silent(/*server=*/0, {0, 3}, /*seconds=*/9.9)));
+  EXPECT_TRUE(rig.Take(Silent(/*server=*/0, {0, 3, 1}, /*seconds=*/10)));
+  const v1::ShardCopy copy = rig.View().copies(0);
+  const std::string silence =
+      absl::StrCat("server ", copy.server(), " has acknowledged nothing for 10 s");
+  EXPECT_EQ(copy.fault(), silence);
+  EXPECT_NE(rig.View().copies(3).fault(), "");
+  EXPECT_EQ(rig.View().copies(1).fault(), "") << "it is another server's shard";
+  EXPECT_EQ(rig.Status().copies().silent_size(), 0);
+  EXPECT_EQ(rig.example.events[0].text.substr(0, silence.size()), silence);
+  EXPECT_TRUE(rig.example.events[0].is_warning);
+  rig.example.clock.Advance(absl::Milliseconds(99));
+  EXPECT_FALSE(rig.Take(BeatOfServer(0)));
+  rig.example.clock.Advance(absl::Milliseconds(1));
+  EXPECT_TRUE(rig.Take(BeatOfServer(0)));
+  EXPECT_EQ(rig.View().copies(0).number(), 2u);
+  EXPECT_EQ(rig.View().copies(0).server(), copy.server());
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -63,20 +64,21 @@ void SchedulePlan::BeginPeriod(int64_t first_step) {
 
 bool SchedulePlan::Settle(const JobFacts& facts, JobEvents& events) {
   if (facts.view.phase() != v1::TRAINING) return false;
-  const std::vector<const v1::Progress*> computing = facts.members.Computing();
+  const std::vector<const Member*> computing = facts.members.Computing();
   if (!tuner_.has_value() || tuner_->has_ended() || computing.empty()) return false;
   double slowest_seconds = 0;
   int64_t least_steps = INT64_MAX;
-  for (const v1::Progress* progress : computing) {
-    const v1::PeriodTimes& times = progress->period();
+  for (const Member* worker : computing) {
+    const v1::PeriodTimes& times = worker->progress.period();
     if (times.first_step() != period_.first_step() || !IsMeasured(times)) return false;
     slowest_seconds = std::max(slowest_seconds, times.median_step_seconds());
-    least_steps = std::min(least_steps, progress->steps_done());
+    least_steps = std::min(least_steps, worker->progress.steps_done());
   }
   if (!(slowest_seconds > 0)) return false;  // A clock that stands still tells nothing.
-  tuner_->Record(slowest_seconds);
+  const bool is_void = std::exchange(is_void_, false);
+  if (!is_void) tuner_->Record(slowest_seconds);
   BeginPeriod(FirstStepAfterNews(std::max(period_.first_step() - 1, least_steps), slowest_seconds));
-  events.emplace_back(LatestText());
+  events.emplace_back(absl::StrCat(LatestText(), is_void ? " again, as a server was lost" : ""));
   return true;
 }
 

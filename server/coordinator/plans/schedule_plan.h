@@ -28,6 +28,8 @@ class SchedulePlan : public JobPlan {
 
   // Begins the first period: values are cut and sent as the view says at first.
   void OnPlacement(const JobFacts& facts) override;
+  // The period that is measured now will be measured again.
+  void OnServerLost(const LostServer&, const JobFacts&) override { is_void_ = true; }
   // Begins the next period if all workers that compute have measured this one. The period begins a
   // few steps after the slowest worker's step: workers in step get the news in time. A worker
   // beyond that step begins it at its next step.
@@ -55,6 +57,7 @@ class SchedulePlan : public JobPlan {
   const v1::TuningReport restored_;  // with a choice, or empty
   std::optional<Tuner> tuner_;
   v1::SchedulePeriod period_;
+  bool is_void_ = false;  // steps of the period have waited for other servers
 };
 
 }  // namespace capstan

@@ -185,5 +185,25 @@ TEST(SchedulePlanTest, NoPeriodBeginsOnceTheTrainingHasEnded) {
   EXPECT_EQ(example.events.size(), 1u);
 }
 
+TEST(SchedulePlanTest, APeriodInWhichAServerWasLostIsMeasuredAgain) {
+  SchedulePlan plan(TunedJob());
+  Place(plan, {1 << 20});
+  for (const double seconds : {0.1, 0.1}) {  // the first one warms up
+    const int64_t first = plan.latest().first_step();
+    ASSERT_TRUE(Settle(plan, {Measured(first, first + 20, seconds)}));
+  }
+  const v1::SchedulePeriod before = plan.latest();
+  plan.OnServerLost({0, /*moves_shards=*/true}, ExampleFacts().facts);
+  ASSERT_TRUE(Settle(plan, {Measured(before.first_step(), before.first_step() + 20, 9)}));
+  EXPECT_GT(plan.latest().first_step(), before.first_step() + 20);
+  EXPECT_EQ(plan.latest().credit_bytes(), before.credit_bytes());
+  EXPECT_EQ(plan.latest().partition_bytes(), before.partition_bytes());
+  EXPECT_EQ(plan.Tuning().tried_size(), 1);
+  const int64_t first = plan.latest().first_step();
+  ASSERT_TRUE(Settle(plan, {Measured(first, first + 20, 0.2)}));
+  ASSERT_EQ(plan.Tuning().tried_size(), 2);
+  EXPECT_EQ(plan.Tuning().tried(1).step_seconds(), 0.2);
+}
+
 }  // namespace
 }  // namespace capstan

@@ -127,12 +127,19 @@
     return text;
   }
 
+  // "52 of 64, 890.0 MB left to copy". Empty: all shards have two copies.
+  function oneCopyText(copies) {
+    if (!copies || copies.one_copy.length === 0) return '';
+    var left = copies.bytes_to_copy - copies.bytes_copied;
+    return copies.one_copy.length + ' of ' + copies.server_of_shard.length +
+        (left > 0 ? ', ' + bytes(left) + ' left to copy' : '');
+  }
+
   function facts(status) {
     var done = sum(status.workers, function (w) { return w.steps_done; });
     var total = sum(status.workers, function (w) { return w.steps_total; });
     var least = d3.min(status.workers.filter(function (w) { return w.is_live; }), function (w) { return w.steps_done; });
     var lostWorkers = status.workers.filter(isLost).length;
-    var lostServers = status.servers.filter(function (s) { return !s.is_live; }).length;
     var replaced = status.replaced_workers.length;
     var periods = status.consistency;
     var rows = [
@@ -144,7 +151,9 @@
       ['consistency-now', 'consistency', periods.length ? periods[periods.length - 1].text + (status.is_changing ? '; a change is being agreed on' : '') : '', false],
       ['lost', 'workers lost', String(lostWorkers + replaced), false],
       ['replaced', 'workers replaced', String(replaced), false],
-      ['lost-servers', 'servers lost', String(lostServers), false],
+      ['lost-servers', 'servers lost', String(status.servers_lost), false],
+      ['replaced-servers', 'servers replaced', status.copies ? String(status.servers_replaced) : '', false],
+      ['one-copy', 'shards with one copy', oneCopyText(status.copies), false],
       ['place-replacements', 'replaced', (status.place_replacements || []).slice(-3).join('. '), true],
       ['checkpoint', 'checkpoint', checkpointText(status.checkpoint), true],
       ['copies', 'copies', status.copies ? status.copies.text : '', true],
@@ -192,19 +201,32 @@
       return ['server ' + s.server, s.address, state(s), numeric(shards[s.server] || 0), numeric(bytes(s.bytes)),
               numeric(count(s.exchanges)), numeric(count(s.rate)), numeric(share(s.rate, total))];
     }));
-    fillShards(status.server_of_shard, status.copies ? status.copies.server_of_shard : []);
+    fillLosses(status.server_losses || []);
+    fillShards(status.server_of_shard, status.copies || {server_of_shard: [], one_copy: []});
   }
-  function fillShards(serverOfShard, serverOfCopy) {
+  function fillLosses(losses) {
+    show('losses-view', losses.length > 0);
+    fillTable(element('losses'), losses.map(function (loss) {
+      var areWhole = loss.seconds_until_whole !== null;
+      return ['server ' + loss.server, count(loss.seconds_ago) + ' s ago', loss.what, numeric(loss.shards_moved),
+              areWhole ? 'after ' + loss.seconds_until_whole.toFixed(1) + ' s'
+                       : {text: 'some have one copy', kind: 'lost'}];
+    }));
+  }
+  function fillShards(serverOfShard, copies) {
     var box = element('shards'), shown = serverOfShard.slice(0, mostShards);
     setText(element('shards-note'), serverOfShard.length === 0 ? 'Shards are not placed yet.'
         : 'Each of the ' + serverOfShard.length + ' shards, from 0 on, with the number of its server.' +
+          (copies.one_copy.length > 0 ? ' Bold ones have one copy only.' : '') +
           (shown.length < serverOfShard.length ? ' The first ' + shown.length + ' are shown.' : ''));
     while (box.children.length > shown.length) box.removeChild(box.lastChild);
     shown.forEach(function (server, i) {
       var cell = box.children[i] || box.appendChild(document.createElement('span'));
       setText(cell, String(server));
-      cell.title = 'shard ' + i + ': server ' + server +
-          (i < serverOfCopy.length ? ', its copy: server ' + serverOfCopy[i] : '');
+      var hasOneCopy = copies.one_copy.indexOf(i) >= 0;
+      cell.title = 'shard ' + i + ': server ' + server + (hasOneCopy ? ', one copy only'
+          : i < copies.server_of_shard.length ? ', its copy: server ' + copies.server_of_shard[i] : '');
+      cell.className = hasOneCopy ? 'lost' : '';
       cell.style.borderBottomColor = CapstanCharts.color(server);
     });
   }
@@ -322,7 +344,7 @@
     show('job-view', false);
     show('logout', false);
     show('login', true);
-    ['facts', 'workers', 'servers', 'shards', 'periods', 'log'].forEach(function (id) { setText(element(id), ''); });
+    ['facts', 'workers', 'servers', 'losses', 'shards', 'periods', 'log'].forEach(function (id) { setText(element(id), ''); });
     before = null;
     isFirst = true;
     course = {begin: null, samples: []};

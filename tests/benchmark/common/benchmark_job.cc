@@ -159,7 +159,7 @@ std::unique_ptr<ParameterClient> BenchmarkJob::MakeClient(const std::vector<std:
   RoutingTable routing;
   routing.epoch = Epoch(1);
   routing.server_of_shard = PlaceShards(map.shard_bytes(), num_servers);
-  for (const std::string& address : addresses) routing.server_address.push_back({address});
+  for (const std::string& address : addresses) routing.servers.push_back({{address}});
   return std::make_unique<ParameterClient>(
       options, std::move(map), routing,
       [&connect](ServerId, const ServerAddress& address) { return connect(address.grpc); });
