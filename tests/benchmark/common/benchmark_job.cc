@@ -118,7 +118,7 @@ void BenchmarkJob::MakeCopies(int server, const std::vector<std::string>& addres
     if (host.backup(ShardId(shard)) != nullptr) host.ExpectCopy(ShardId(shard), /*number=*/1);
   }
   const int backup = static_cast<int>(CopyOf(ServerId(server), num_servers).value());
-  ReplicaLink* const link = links.To(addresses[backup]);
+  ReplicaLink* const link = links.To(addresses[backup], IncarnationOf(backup));
   for (const ShardId shard : host.shards()) {
     host.BeginCopy(shard, {/*number=*/1, IncarnationOf(backup), link});
   }
