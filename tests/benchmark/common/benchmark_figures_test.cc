@@ -45,7 +45,8 @@ TEST(BenchmarkFiguresTest, RatesOfTheMachineFitEachOther) {
   EXPECT_GT(large.gb_per_s, 10 * small.gb_per_s) << "a message costs more than its bytes";
   EXPECT_LT(large.gb_per_s, fastest_copy) << "TCP copies each byte twice";
   for (const TcpFigures& tcp : {small, large}) {
-    EXPECT_GT(tcp.cpu_s_per_gb * tcp.gb_per_s, 0.001) << "of a core, which others may use, too";
+    // CPU time, also where others use the machine.
+    EXPECT_GT(tcp.cpu_s_per_gb, 0.25 / fastest_copy) << "TCP copies each byte twice";
     EXPECT_LE(tcp.cpu_s_per_gb * tcp.gb_per_s, 2) << "there are two processes of one thread";
   }
 }
