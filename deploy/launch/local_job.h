@@ -160,7 +160,7 @@ class LocalJob {
   const Child* FindWorker(int rank) const;
   // Null: no server with this address runs here.
   const Child* FindServer(const std::string& address);
-  // Of a server; empty: it has not registered.
+  // Where a server listens; empty: it has not registered.
   const std::string& AddressOf(Child& child) const;
   std::vector<std::string> MemberArgs(const std::string& coordinator_address) const;
   void AddSecurityFlags(std::vector<std::string>& args) const;

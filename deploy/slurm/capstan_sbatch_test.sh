@@ -157,7 +157,7 @@ expect output "server-0 on node2 has ended; its log: " "another server-0 is star
 expect srun.flags "--overlap --exact --ntasks=1"
 expect_equal 3 "$(grep --count capstan_server programs/flags)"
 expect_equal 1 "$(ls -d runs/slurm-7/start-* | wc -l)"
-# A lost node takes its tasks along, of which srun may also tell alone.
+# The tasks of a lost node end with it. srun may tell of the tasks alone.
 touch node_fails
 echo 'task KILL' >server_ends
 run_job 'finished 9\n' 0 --consistency=ssp

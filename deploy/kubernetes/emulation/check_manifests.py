@@ -249,7 +249,7 @@ class Checker:
         for budget in self.all_of('PodDisruptionBudget'):
             selected = [role for role in self.roles.values()
                         if budget['spec']['selector']['matchLabels'].items() <= role.labels.items()]
-            # Of the workers, one may go, and with copies one of the servers.
+            # One worker may go. With copies, one server may go, too.
             expected = sum(role.count - (role.name == 'worker' or
                                          (role.name == 'server' and self.has_copies))
                            for role in selected)
