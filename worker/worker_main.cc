@@ -21,6 +21,7 @@
 #include "proto/job.pb.h"
 #include "worker/engine/device_name.h"
 #include "worker/models/sparse_training/prepare_stream_job.h"
+#include "worker/models/updates/updates_engine.h"
 #include "worker/runtime/job_setup.h"
 #include "worker/runtime/make_engine.h"
 #include "worker/runtime/worker_process.h"
@@ -133,6 +134,9 @@ absl::Status Work(const DeviceName& device, EndRequest* end, bool* has_begun) {
   return process->Run([&](const v1::JobSpec& job, Clock* clock) {
     if (job.model().type() == v1::ModelSpec::PROGRAM) RefuseJobForPrograms();
     if (LearnsFromStream(job.model())) return PrepareStreamJob(job, device, clock);
+    if (job.model().type() == v1::ModelSpec::UPDATES) {
+      return absl::StatusOr<JobSetup>(PrepareUpdatesJob(job, clock));
+    }
     return prepare(job, clock);
   });
 }

@@ -201,6 +201,32 @@ absl::Status HistoryAssembler::AddEnded(const v1::ExchangeEnded& ended) {
   exchange.learning_rate_divisor = ended.learning_rate_divisor();
   exchange.values.assign(ended.values().begin(), ended.values().end());
   exchange.has_inexact_values = ended.has_inexact_values();
+  return AddChanges(ended, exchange);
+}
+
+absl::Status HistoryAssembler::AddChanges(const v1::ExchangeEnded& ended,
+                                          RecordedExchange& exchange) {
+  if (!ended.has_changes()) return absl::OkStatus();
+  const v1::HistoryHeader& header = history_.header;
+  // A division, because the product may overflow.
+  const bool is_possible =
+      header.num_workers() > 0 && header.steps() > 0 &&
+      static_cast<uint64_t>(header.steps()) <= kMaxTestElements / header.num_workers();
+  const uint64_t elements =
+      is_possible ? header.num_workers() * static_cast<uint64_t>(header.steps()) : 0;
+  const bool fits = ended.changed_elements_size() == ended.changed_values_size() &&
+                    std::all_of(ended.changed_elements().begin(), ended.changed_elements().end(),
+                                [&](uint32_t element) { return element < elements; });
+  if (!is_possible || !fits) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "expected changes of ", elements, " elements, of each worker and step; got others in ",
+        Describe(exchange, history_.begin_ns), ": the file is damaged"));
+  }
+  exchange.changes_number = ++num_changes_;
+  exchange.changes.emplace();
+  for (int i = 0; i < ended.changed_elements_size(); ++i) {
+    exchange.changes->emplace_back(ended.changed_elements(i), ended.changed_values(i));
+  }
   return absl::OkStatus();
 }
 

@@ -15,6 +15,7 @@
 #include "absl/status/statusor.h"
 #include "common/base/ids.h"
 #include "common/exchange/rates.h"
+#include "common/job/test_values.h"
 #include "common/tensor/slicing.h"
 #include "proto/history.pb.h"
 
@@ -22,20 +23,6 @@ namespace capstan {
 
 // Times are nanoseconds since the Unix epoch.
 constexpr int64_t kNeverNs = std::numeric_limits<int64_t>::max();
-
-// Test values show the updates in them. Each slice has one element for each (worker, step), 0 at
-// first. The update of that worker and step moves this element by kTestUpdate. With SGD at learning
-// rate 1, all values are exact in float32. A multiple of kTestUpdate is the number of times the
-// update is in. A fraction gives the size of its mean, or the divisor of its learning rate.
-
-// Divisible by 1 ... 16, the numbers of workers of a mean.
-constexpr float kTestUpdate = 720720;
-constexpr uint32_t kMaxTestWorkers = 16;
-
-// The element of a slice for the update of `worker` at `step`.
-constexpr size_t TestElement(WorkerId worker, Step step, int64_t steps) {
-  return static_cast<size_t>(worker.value() * steps + step.value());
-}
 
 // One exchange as its worker saw it.
 struct RecordedExchange {
@@ -55,6 +42,10 @@ struct RecordedExchange {
   Step min_step;
   uint64_t learning_rate_divisor = 0;  // of the push; 0: not recorded
   std::vector<float> values;
+  // Instead of `values`: the elements in which they differ from those of the incarnation's latest
+  // exchange with changes of the slice, at first from 0.
+  std::optional<std::vector<std::pair<uint32_t, float>>> changes;
+  size_t changes_number = 0;  // of an incarnation and slice, ascending as they follow one another
   bool has_inexact_values = false;  // not recorded, because they may lack a part of the updates
 
   bool is_answered() const { return end_ns != kNeverNs; }
@@ -106,10 +97,12 @@ class HistoryAssembler {
   absl::Status AddHeader(const v1::HistoryHeader& header);
   absl::Status AddBegan(const v1::ExchangeBegan& began);
   absl::Status AddEnded(const v1::ExchangeEnded& ended);
+  absl::Status AddChanges(const v1::ExchangeEnded& ended, RecordedExchange& exchange);
   void NoteTime(int64_t time_ns);
 
   History history_;
   bool has_header_ = false;
+  size_t num_changes_ = 0;
   std::map<ExchangeKey, size_t> exchanges_;  // index
   // State of the file in AddFile.
   std::set<std::pair<WorkerId, Incarnation>> lives_in_file_;

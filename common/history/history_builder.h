@@ -105,6 +105,26 @@ class HistoryBuilder {
     return *this;
   }
 
+  // Turns the values into changes, as a real run records them.
+  HistoryBuilder& UseChanges() {
+    std::map<uint64_t, std::vector<float>> latest;  // by incarnation
+    for (v1::HistoryRecord& record : records_) {
+      if (record.ended().values().empty()) continue;
+      v1::ExchangeEnded& ended = *record.mutable_ended();
+      std::vector<float>& before = latest[ended.incarnation()];
+      before.resize(static_cast<size_t>(ended.values_size()));
+      for (int i = 0; i < ended.values_size(); ++i) {
+        if (before[static_cast<size_t>(i)] == ended.values(i)) continue;
+        before[static_cast<size_t>(i)] = ended.values(i);
+        ended.add_changed_elements(static_cast<uint32_t>(i));
+        ended.add_changed_values(ended.values(i));
+      }
+      ended.set_has_changes(true);
+      ended.clear_values();
+    }
+    return *this;
+  }
+
   HistoryBuilder& End(int64_t at_us) {
     Next().mutable_end()->set_time_ns(at_us * 1000);
     return *this;

@@ -50,6 +50,25 @@ TEST(HistoryFileTest, ACutOffRecordIsLeftOut) {
   EXPECT_EQ(records->size(), TwoExchanges().records().size() - 1);
 }
 
+// A kill may cut the file anywhere after its first record.
+TEST(HistoryFileTest, AFileThatIsCutAnywhereHasItsWholeRecords) {
+  const std::string folder = FreshFolder("cut_anywhere");
+  const std::vector<v1::HistoryRecord> records = TwoExchanges().UseChanges().records();
+  const std::string bytes = SerializeHistory(records);
+  size_t whole = 1;
+  for (size_t size = SerializeHistory({records[0]}).size(); size <= bytes.size(); ++size) {
+    WriteBytes(folder + "/worker.history", bytes.substr(0, size));
+    const auto read = ReadHistoryFile(folder + "/worker.history");
+    ASSERT_TRUE(read.ok()) << size << ": " << read.status();
+    while (whole < records.size() &&
+           SerializeHistory({records.begin(), records.begin() + whole + 1}).size() <= size) {
+      ++whole;
+    }
+    EXPECT_EQ(read->size(), whole) << size;
+    EXPECT_TRUE(ReadHistory(folder).ok()) << size;
+  }
+}
+
 TEST(HistoryFileTest, AFileOfAProcessThatRecordedNothingIsLeftOut) {
   const std::string folder = FreshFolder("nothing");
   WriteBytes(folder + "/a.history", "");

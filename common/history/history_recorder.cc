@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "common/base/status_macros.h"
@@ -14,6 +15,13 @@ namespace {
 // Enough for processes on one machine, or on machines of one room with NTP.
 constexpr absl::Duration kClockSkew = absl::Milliseconds(1);
 
+// int8 draws what it rounds, and outside BSP each update has a size of its own.
+bool HasTestValues(const v1::JobSpec& job) {
+  const bool is_rounded = absl::StartsWith(job.codec().push(), "int8") ||
+                          absl::StartsWith(job.codec().push(), "bfloat16");
+  return job.model().type() == v1::ModelSpec::UPDATES && !is_rounded;
+}
+
 v1::HistoryRecord Header(const v1::JobSpec& job) {
   v1::HistoryRecord record;
   v1::HistoryHeader& header = *record.mutable_header();
@@ -22,6 +30,7 @@ v1::HistoryRecord Header(const v1::JobSpec& job) {
   header.set_steps(static_cast<int64_t>(job.training().steps()));
   header.set_update_scale(UpdateScaleOfJob(job));
   header.set_num_workers(job.cluster().num_workers());
+  header.set_has_test_values(HasTestValues(job));
   header.set_clock_skew_ns(absl::ToInt64Nanoseconds(kClockSkew));
   const v1::MembershipSpec& membership = job.membership();
   header.set_settle_ns(absl::ToInt64Nanoseconds(
@@ -52,6 +61,7 @@ std::unique_ptr<ParameterEndpoint> HistoryRecorder::Record(
   {
     MutexLock lock(&mu_);
     if (!std::exchange(has_header_, true)) {
+      recording_.has_values = recording_.has_changes = HasTestValues(job);
       v1::HistoryRecord record = Header(job);
       record.mutable_header()->set_restored_step(restored_step_);
       file_->Append(record);

@@ -23,8 +23,8 @@
 
 namespace capstan {
 
-// Records the exchanges of this process's worker, without values, in a file for `capstan check`.
-// Thread-safe.
+// Records the exchanges of this process's worker in a file for `capstan check`: without values,
+// unless the model is `updates`. Thread-safe.
 class HistoryRecorder {
  public:
   // Writes worker-INCARNATION.history in `folder`, which exists. `clock` outlives the recorder.

@@ -46,6 +46,40 @@ void Exchange(ParameterEndpoint& endpoint, std::optional<Step> push, Step pull) 
       std::move(request), [] {}, [](ExchangeReply) {});
 }
 
+// The first answer of a job with this model and codec, and whether its history claims values.
+std::pair<v1::ExchangeEnded, bool> FirstAnswer(v1::ModelSpec::Type model,
+                                               const std::string& codec) {
+  const std::string folder = FreshFolder("first_answer");
+  FakeClock clock;
+  const auto recorder = HistoryRecorder::Create(folder, Incarnation(0xabc), &clock).value();
+  v1::JobSpec job;
+  job.mutable_cluster()->set_num_workers(1);
+  job.mutable_training()->set_steps(2);
+  job.mutable_model()->set_type(model);
+  job.mutable_codec()->set_push(codec);
+  const auto endpoint = recorder->Record(job, std::make_unique<OnePushServer>());
+  Exchange(*endpoint, Step(0), Step(1));
+  EXPECT_TRUE(recorder->Finish().ok());
+  const auto records = ReadHistoryFile(folder + "/worker-abc.history").value();
+  return {records.back().ended(), records.front().header().has_test_values()};
+}
+
+TEST(HistoryRecorderTest, ValuesAreRecordedOnlyIfTheyShowTheirUpdates) {
+  for (const std::string codec : {"float32", "topk:0.1"}) {
+    const auto [answer, has_values] = FirstAnswer(v1::ModelSpec::UPDATES, codec);
+    EXPECT_TRUE(has_values) << codec;
+    EXPECT_TRUE(answer.has_changes()) << codec;
+    EXPECT_EQ(answer.changed_values_size(), 2) << codec;
+  }
+  for (const auto& [model, codec] : std::vector<std::pair<v1::ModelSpec::Type, std::string>>{
+           {v1::ModelSpec::MLP, "float32"}, {v1::ModelSpec::UPDATES, "int8"}}) {
+    const auto [answer, has_values] = FirstAnswer(model, codec);
+    EXPECT_FALSE(has_values) << codec;
+    EXPECT_FALSE(answer.has_changes()) << codec;
+    EXPECT_TRUE(answer.values().empty()) << codec;
+  }
+}
+
 TEST(HistoryRecorderTest, WhatAWorkerAskedAndGotIsRecorded) {
   const std::string folder = FreshFolder("recorded");
   FakeClock clock;

@@ -30,6 +30,26 @@ TEST(HistoryTest, JoinsEachAnswerToItsQuestion) {
             "0.000005 s to the end: not answered");
 }
 
+TEST(HistoryTest, ChangesOfElementsThatNobodyHasAreRefused) {
+  HistoryBuilder builder(kSsp, 1);
+  builder.Ask(0, 100, 0, 1, 10).Answer(20, 1, 0, {{0, 0}}).UseChanges();
+  ASSERT_EQ(builder.Build().exchanges[0].changes->size(), 1u);
+  const auto is_refused = [](const HistoryBuilder& changed) {
+    HistoryBuilder copy = changed;
+    return absl::IsInvalidArgument(HistoryAssembler().AddFile(copy.records()));
+  };
+  EXPECT_FALSE(is_refused(builder));
+  HistoryBuilder beyond = builder;
+  beyond.records().back().mutable_ended()->set_changed_elements(0, 8);
+  EXPECT_TRUE(is_refused(beyond));
+  HistoryBuilder more = builder;
+  more.records().back().mutable_ended()->add_changed_elements(1);
+  EXPECT_TRUE(is_refused(more));
+  HistoryBuilder many_steps = builder;
+  many_steps.records().front().mutable_header()->set_steps(int64_t{1} << 40);
+  EXPECT_TRUE(is_refused(many_steps)) << "they take no memory";
+}
+
 TEST(HistoryTest, AFileWithoutItsEndIsOfAWorkerThatDiedWhenItAskedWhatItWasAnsweredLast) {
   HistoryBuilder builder(kSsp, 1);
   builder.Ask(0, 100, -1, 0, 10).Answer(20, 0, 0, {});

@@ -54,8 +54,8 @@ v1::HistoryRecord Ended(uint64_t id, Incarnation incarnation, const ExchangeRepl
   return record;
 }
 
-// Brings `values` up to the reply, which is in one piece.
-void Apply(const Codec& codec, const ExchangeReply& reply, std::vector<float>& values) {
+// Brings `values` up to the reply, which is in one piece. `codec` is for lossy replies.
+void Apply(const Codec* codec, const ExchangeReply& reply, std::vector<float>& values) {
   const Payload::Fragment bytes = reply.values.piece();
   if (reply.codec == CodecType::kFloat32) {
     values.resize(bytes.size() / sizeof(float));
@@ -63,7 +63,7 @@ void Apply(const Codec& codec, const ExchangeReply& reply, std::vector<float>& v
   } else if (reply.codec == CodecType::kChanged) {
     ApplyChanged(bytes, absl::MakeSpan(values));
   } else {
-    codec.DecodeAdd(bytes, values.size(), /*begin=*/0, absl::MakeSpan(values));
+    codec->DecodeAdd(bytes, values.size(), /*begin=*/0, absl::MakeSpan(values));
   }
 }
 
@@ -85,7 +85,15 @@ void RecordingEndpoint::RecordValues(const Recording& recording, SliceKey slice,
   whole.values = reply.values.InOnePiece();
   MutexLock lock(&copies.mu);
   Copy& copy = copies.of_slice[slice];
-  Apply(*recording.pull_codecs.at(slice.table.value()), whole, copy.values);
+  const bool is_lossy = reply.codec != CodecType::kFloat32 && reply.codec != CodecType::kChanged;
+  if (is_lossy && recording.pull_codecs.empty()) {
+    copy.number = reply.copy;
+    copy.is_exact = false;
+    ended->set_has_inexact_values(true);
+    return;
+  }
+  Apply(is_lossy ? recording.pull_codecs.at(slice.table.value()).get() : nullptr, whole,
+        copy.values);
   // If all changed elements have come, nothing is missing. If the number stays, the copy is what it
   // was. A whole copy can lack something: it may be the copy of other workers.
   const bool is_same = std::exchange(copy.number, reply.copy) == reply.copy;
@@ -93,6 +101,24 @@ void RecordingEndpoint::RecordValues(const Recording& recording, SliceKey slice,
   if (!is_same || !has_all_changes) copy.is_exact = has_all_changes;
   ended->set_has_inexact_values(!copy.is_exact);
   if (copy.is_exact) ended->mutable_values()->Add(copy.values.begin(), copy.values.end());
+}
+
+void RecordingEndpoint::AppendChanges(Recording& recording, SliceKey slice,
+                                      v1::HistoryRecord& record) {
+  v1::ExchangeEnded& ended = *record.mutable_ended();
+  MutexLock lock(&recording.mu);
+  std::vector<float>& before = recording.recorded[slice];
+  before.resize(static_cast<size_t>(ended.values_size()));
+  for (int i = 0; i < ended.values_size(); ++i) {
+    float& value = before[static_cast<size_t>(i)];
+    if (value == ended.values(i)) continue;
+    value = ended.values(i);
+    ended.add_changed_elements(static_cast<uint32_t>(i));
+    ended.add_changed_values(value);
+  }
+  ended.set_has_changes(true);
+  ended.clear_values();
+  recording.log->Append(record);
 }
 
 void RecordingEndpoint::Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
@@ -119,7 +145,11 @@ void RecordingEndpoint::Exchange(ExchangeRequest&& request, DeliveredCallback de
             record.mutable_ended()->set_has_inexact_values(true);
           }
         }
-        recording.log->Append(record);
+        if (recording.has_changes && record.ended().values_size() > 0) {
+          AppendChanges(recording, slice, record);
+        } else {
+          recording.log->Append(record);
+        }
         done(std::move(reply));
       });
 }

@@ -30,9 +30,14 @@ class RecordingEndpoint : public ParameterEndpoint {
     Clock* clock = nullptr;     // Required; outlives the endpoints
     HistoryLog* log = nullptr;  // Required; outlives the endpoints
     bool has_values = false;    // record the values too
+    bool has_changes = false;   // instead of the values, only what has changed in them
     // The codecs of the pulls of each table, if values of lossy ones are to be recorded.
     std::vector<std::shared_ptr<const Codec>> pull_codecs;
     std::atomic<uint64_t> last_id = 0;
+
+    Mutex mu;
+    // The values in the latest record of each slice, if changes are recorded.
+    std::map<SliceKey, std::vector<float>> recorded ABSL_GUARDED_BY(mu);
   };
 
   // `recording` outlives the endpoint.
@@ -54,6 +59,9 @@ class RecordingEndpoint : public ParameterEndpoint {
     std::map<SliceKey, Copy> of_slice ABSL_GUARDED_BY(mu);
   };
 
+  // Turns the values of the record into changes, and appends it: the order of records is that of
+  // the changes.
+  static void AppendChanges(Recording& recording, SliceKey slice, v1::HistoryRecord& record);
   static void RecordValues(const Recording& recording, SliceKey slice, const ExchangeReply& reply,
                            Copies& copies, v1::ExchangeEnded* ended);
 

@@ -110,6 +110,34 @@ TEST_F(RecordingEndpointTest, AWorkersOwnStateAndRecordsOfServersAreNoPartOfAHis
   EXPECT_TRUE(log_.TakeRecords().empty());
 }
 
+TEST_F(RecordingEndpointTest, OnlyWhatHasChangedIsWritten) {
+  recording_.has_changes = true;
+  RecordingEndpoint first(&recording_, std::make_unique<PatientEndpoint>(&open_));
+  RecordingEndpoint second(&recording_, std::make_unique<PatientEndpoint>(&open_));
+  const std::vector<std::vector<float>> values = {{0, 7, 0}, {0, 7, 9}, {0, 0, 9}};
+  for (const std::vector<float>& seen : values) {
+    Send(open_.size() < 2 ? first : second);
+    ExchangeReply answer;
+    answer.values = Payload(seen, nullptr);
+    open_.back()(answer);
+  }
+  Send(first);
+  ExchangeReply refusal;
+  refusal.status = absl::UnavailableError("gone");
+  open_.back()(refusal);
+  const std::vector<v1::HistoryRecord> records = log_.TakeRecords();
+  ASSERT_EQ(records.size(), 8);
+  const std::vector<std::pair<uint32_t, float>> changes = {{1, 7}, {2, 9}, {1, 0}};
+  for (size_t i = 0; i < changes.size(); ++i) {
+    const v1::ExchangeEnded& ended = records[2 * i + 1].ended();
+    EXPECT_TRUE(ended.has_changes() && ended.values().empty()) << i;
+    ASSERT_EQ(ended.changed_elements_size(), 1) << i;
+    EXPECT_EQ(ended.changed_elements(0), changes[i].first) << i;
+    EXPECT_EQ(ended.changed_values(0), changes[i].second) << i;
+  }
+  EXPECT_FALSE(records[7].ended().has_changes()) << "it has no values";
+}
+
 // Bytes of a reply.
 Payload PayloadOf(std::vector<uint8_t> bytes) {
   const auto owner = std::make_shared<std::vector<uint8_t>>(std::move(bytes));

@@ -30,6 +30,10 @@ bool LearnsFromStream(const v1::ModelSpec& model) {
          model.type() == v1::ModelSpec::DEEPFM;
 }
 
+bool LearnsNothing(const v1::ModelSpec& model) {
+  return model.type() == v1::ModelSpec::REPLAY || model.type() == v1::ModelSpec::UPDATES;
+}
+
 uint64_t JobFingerprint(const v1::JobSpec& job) {
   std::string bytes;
   {

@@ -18,6 +18,9 @@ inline constexpr char kStandardInputPath[] = "-";
 // Whether the model has a sparse table, and learns from a stream of samples.
 bool LearnsFromStream(const v1::ModelSpec& model);
 
+// Whether the model has only communication: there is nothing to test.
+bool LearnsNothing(const v1::ModelSpec& model);
+
 // XXH3-64 of the job's deterministic serialization. Exchanges name their job by it. Setting a field
 // to its default changes the fingerprint.
 uint64_t JobFingerprint(const v1::JobSpec& job);

@@ -20,6 +20,7 @@
 #include "common/job/job_checker.h"
 #include "common/job/job_properties.h"
 #include "common/job/known_values.h"
+#include "common/job/test_values.h"
 #include "common/job/validate_stream_job.h"
 #include "common/tensor/slicing.h"
 
@@ -62,7 +63,7 @@ void CheckReplicas(const v1::JobSpec& job, JobChecker* checker) {
 void CheckModel(const v1::ModelSpec& model, JobChecker* checker) {
   checker->Expect(
       model.type() != v1::ModelSpec::TYPE_UNSPECIFIED, "model",
-      "mlp, logistic_regression, replay, program, sparse_logistic_regression or deepfm");
+      "mlp, logistic_regression, replay, program, sparse_logistic_regression, deepfm or updates");
   checker->Expect(model.precision() != v1::ModelSpec::PRECISION_UNSPECIFIED, "precision",
                   "float32, tf32 or bfloat16");
   checker->Expect(model.type() != v1::ModelSpec::LOGISTIC_REGRESSION || model.hidden().empty(),
@@ -71,13 +72,34 @@ void CheckModel(const v1::ModelSpec& model, JobChecker* checker) {
                   "nothing (--hidden=), as a replay has the layers of its list");
   checker->Expect(model.type() != v1::ModelSpec::PROGRAM || model.hidden().empty(), "hidden",
                   "nothing (--hidden=), as a program brings its own layers");
+  checker->Expect(model.type() != v1::ModelSpec::UPDATES || model.hidden().empty(), "hidden",
+                  "nothing (--hidden=), as updates has a table for each layer");
   checker->Expect(!model.replay().layers().empty(), "model.replay.layers", "a name or a file");
   checker->Expect(model.replay().scale() >= 1, "model.replay.scale", "1 or more");
   checker->Expect(IsIn(model.replay().compute_seconds(), 0.0, 3600.0),
                   "model.replay.compute_seconds", "0 to 3600");
+  checker->Expect(IsIn(model.updates().tables(), 1u, 1024u), "model.updates.tables", "1 to 1024");
+  checker->Expect(IsIn(model.updates().compute_seconds(), 0.0, 3600.0),
+                  "model.updates.compute_seconds", "0 to 3600");
   for (uint32_t width : model.hidden()) {
     checker->Expect(IsIn(width, 1u, 65536u), "hidden", "widths of 1 to 65536");
   }
+}
+
+// Each table of updates is one slice.
+void CheckUpdates(const v1::JobSpec& job, JobChecker* checker) {
+  if (job.model().type() != v1::ModelSpec::UPDATES) return;
+  const uint64_t workers = job.cluster().num_workers();
+  checker->Expect(workers <= kMaxTestWorkers, "num_workers",
+                  absl::StrCat("1 to ", kMaxTestWorkers, ", as the model is updates"));
+  if (workers == 0 || workers > kMaxTestWorkers) return;
+  const uint64_t most_steps =
+      std::min(kMaxTestElements, job.scheduler().slice_bytes() / sizeof(float)) / workers;
+  checker->Expect(IsIn(job.training().steps(), uint64_t{1}, most_steps), "steps",
+                  absl::StrCat("1 to ", most_steps,
+                               ", as the model is updates: a slice of --slice_bytes has a number "
+                               "for each worker and step"));
+  checker->Expect(!job.stay(), "stay", "a job with an end, as the model is updates");
 }
 
 void CheckData(const v1::DataSpec& data, JobChecker* checker) {
@@ -304,6 +326,7 @@ absl::Status ValidateJob(const v1::JobSpec& job) {
   CheckCluster(job.cluster(), &checker);
   CheckReplicas(job, &checker);
   CheckModel(job.model(), &checker);
+  CheckUpdates(job, &checker);
   CheckData(job.data(), &checker);
   CheckTraining(job.training(), &checker);
   if (LearnsFromStream(job.model())) {

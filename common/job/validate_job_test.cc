@@ -1,5 +1,6 @@
 #include "common/job/validate_job.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -11,6 +12,8 @@
 
 namespace capstan {
 namespace {
+
+using ::testing::HasSubstr;
 
 // ValidateJob's error for the default job with these flags; empty if there is none.
 std::string Verdict(std::vector<std::string> flags) {
@@ -43,6 +46,20 @@ TEST(ValidateJobTest, AProgramHasNoHiddenLayers) {
   EXPECT_EQ(Verdict({"--model=program", "--hidden=8"}),
             "--hidden: expected nothing (--hidden=), as a program brings its own layers, got 8 "
             "(model.hidden in a job file)");
+}
+
+TEST(ValidateJobTest, ATableOfUpdatesHasANumberForEachWorkerAndStepInOneSlice) {
+  EXPECT_EQ(Verdict({"--model=updates", "--steps=80", "--slice_bytes=640"}), "");
+  EXPECT_EQ(Verdict({"--model=updates", "--steps=81", "--slice_bytes=640"}),
+            "--steps: expected 1 to 80, as the model is updates: a slice of --slice_bytes has a "
+            "number for each worker and step, got 81 (training.steps in a job file)");
+  EXPECT_THAT(Verdict({"--model=updates"}), HasSubstr("--steps: expected 1 to "));
+  EXPECT_EQ(Verdict({"--model=updates", "--steps=1", "--num_workers=16"}), "");
+  EXPECT_THAT(Verdict({"--model=updates", "--steps=1", "--num_workers=17"}),
+              HasSubstr("--num_workers: expected 1 to 16, as the model is updates"));
+  EXPECT_THAT(Verdict({"--model=updates", "--steps=1", "--hidden=8"}), HasSubstr("--hidden: "));
+  EXPECT_THAT(Verdict({"--model=updates", "--steps=1", "--field=model.updates.tables=0"}),
+              HasSubstr("model.updates.tables: expected 1 to 1024"));
 }
 
 TEST(ValidateJobTest, TwoReplicasNeedTwoServers) {

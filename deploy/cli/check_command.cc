@@ -71,6 +71,8 @@ absl::Status CheckCommand(const std::string& path, std::optional<absl::Duration>
       << std::endl;
   PrintRules(history.header, out);
   if (!verdict.violation.empty()) {
+    out << verdict.violations << " violations; updates lost: " << verdict.lost_updates
+        << ", applied twice: " << verdict.doubled_updates << std::endl;
     return absl::AbortedError(absl::StrCat("the contract was broken: ", verdict.violation));
   }
   out << "the consistency contract was kept" << std::endl;

@@ -70,6 +70,7 @@ TEST(CheckCommandTest, AViolationIsAnErrorWithItsExchanges) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("the contract was broken: "));
   EXPECT_THAT(std::string(status.message()), HasSubstr("\n  pull of step 3 by worker 0"));
   EXPECT_THAT(out.str(), testing::Not(HasSubstr("kept")));
+  EXPECT_THAT(out.str(), HasSubstr(" violations; updates lost: 0, applied twice: 0\n"));
 }
 
 TEST(CheckCommandTest, AMissingHistoryIsNamed) {

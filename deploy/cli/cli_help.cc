@@ -115,14 +115,15 @@ capstan run --record_history=DIR. The checks: no pull is answered too early, no 
 twice, versions and clocks are correct and never go back. Prints the first violation and the exchanges
 that prove it.
 
-A run records the version and min_step of each reply, but no values. So the updates in a pull
-(read-my-writes and others) are checked in simulations only. Times are by the workers' clocks.
+A run records the version and min_step of each reply. With --model=updates it also records the values,
+which show the updates in each pull (read-my-writes and others). Times are by the workers' clocks.
 
 Flags:
 )",
                       CommandFlagsHelp(CheckFlags()), R"(
 Example:
   capstan run --consistency=ssp --staleness=2 --record_history=history && capstan check history
+  capstan run --model=updates --steps=500 --consistency=async --replicas=2 --record_history=history
 )");
 }
 

@@ -97,7 +97,7 @@ TEST(CliHelpTest, HelpOfSetListsItsFlags) {
 
 TEST(CliHelpTest, HelpOfCheckSaysHowAHistoryIsMade) {
   EXPECT_THAT(CheckHelp(), AllOf(HasSubstr("--record_history=DIR"), HasSubstr("--clock_skew_ms=N"),
-                                 HasSubstr("no values")));
+                                 HasSubstr("--model=updates")));
   EXPECT_THAT(RunHelp(), HasSubstr("--record_history=DIR"));
 }
 

@@ -35,7 +35,8 @@ constexpr CommandFlag kRunFlags[] = {
      kWrites},
     {"record_history", "DIR",
      "Folder for a history of each worker's requests and replies, for capstan check. Histories of "
-     "an earlier run are removed first. Recording costs time. Default: none.",
+     "an earlier run are removed first. Workers and servers may be lost and replaced, but the job "
+     "must not start again from a checkpoint. Recording costs time. Default: none.",
      kWrites},
     {"trace", "",
      "Each worker and server writes its activities and their times into the run folder, for "

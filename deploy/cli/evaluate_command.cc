@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "common/base/printable_text.h"
@@ -192,9 +193,11 @@ std::string DigitsOf(double value) { return nlohmann::json(value).dump(); }
 absl::Status EvaluateCommand(const std::string& path, const std::string& job_file,
                              const std::vector<std::string>& job_flags, std::ostream& out) {
   ASSIGN_OR_RETURN(const v1::JobSpec job, EffectiveJob(job_file, job_flags));
-  if (job.model().type() == v1::ModelSpec::REPLAY) {
+  if (LearnsNothing(job.model())) {
     return absl::InvalidArgumentError(
-        "--model: expected a model that computes, got replay, which learns nothing");
+        absl::StrCat("--model: expected a model that computes, got ",
+                     absl::AsciiStrToLower(v1::ModelSpec::Type_Name(job.model().type())),
+                     ", which learns nothing"));
   }
   if (job.model().type() == v1::ModelSpec::PROGRAM) {
     return absl::InvalidArgumentError(

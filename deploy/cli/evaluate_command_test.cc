@@ -155,6 +155,8 @@ TEST_F(EvaluateCommandTest, AProgramEvaluatesItself) {
 TEST_F(EvaluateCommandTest, AReplayAndAMissingFileAreRefused) {
   EXPECT_THAT(std::string(Evaluate({"--model=replay"}).message()),
               HasSubstr("expected a model that computes, got replay"));
+  EXPECT_THAT(std::string(Evaluate({"--model=updates", "--steps=9"}).message()),
+              HasSubstr("expected a model that computes, got updates"));
   path_ += ".none";
   EXPECT_TRUE(absl::IsNotFound(Evaluate({kLogistic})));
 }

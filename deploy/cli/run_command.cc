@@ -65,9 +65,10 @@ absl::Status CheckRestart(const RunOptions& options, const v1::JobSpec& job) {
         "--restart: expected samples that can be read again, got --data_path=-, standard input; "
         "leave out one of the two");
   }
-  if (options.record_history.empty()) return absl::OkStatus();
+  if (options.record_history.empty() || !starts_again) return absl::OkStatus();
   return absl::InvalidArgumentError(
-      "--record_history: expected a job that starts once, got --restart; leave out one of the two");
+      "--record_history: expected a job that lives once, got --restart with --checkpoint_dir: each "
+      "life from a checkpoint has a history of its own; leave out one of the three");
 }
 
 absl::Status CheckRendezvous(const RunOptions& options) {

@@ -319,8 +319,9 @@ TEST_F(RunCommandTest, AJobThatStaysIsNotStartedAgain) {
               HasSubstr("--restart: expected a job with an end, got --stay"));
 }
 
-TEST_F(RunCommandTest, AJobWithoutCheckpointsReplacesWorkers) {
+TEST_F(RunCommandTest, AJobWithoutCheckpointsReplacesWorkersAndMayHaveAHistory) {
   options_.most_restarts = 1;
+  options_.record_history = programs_.Path("history");
   const absl::Status status = RunCommand(options_);
   EXPECT_TRUE(status.ok()) << status;
 }

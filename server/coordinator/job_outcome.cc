@@ -152,8 +152,8 @@ void WriteConsistency(const v1::ConsistencySpec& consistency, nlohmann::ordered_
 
 std::string WarningOfTraining(const v1::JobSpec& job, const JobOutcome& outcome,
                               const Totals& totals) {
-  if (!outcome.status.ok()) return "";                         // It has not been tested.
-  if (job.model().type() == v1::ModelSpec::REPLAY) return "";  // It learns nothing.
+  if (!outcome.status.ok()) return "";  // It has not been tested.
+  if (LearnsNothing(job.model())) return "";
   const v1::ReportResultRequest& result = outcome.result;
   TrainingCourse course;
   course.steps = totals.max_steps;
@@ -323,7 +323,7 @@ std::string SummaryJson(const v1::JobSpec& job, const JobOutcome& outcome) {
   summary["workers"] = job.cluster().num_workers();
   summary["servers"] = job.cluster().num_servers();
   WriteMeans(outcome.last_status, summary);
-  const bool learns = job.model().type() != v1::ModelSpec::REPLAY;
+  const bool learns = !LearnsNothing(job.model());
   if (learns) WriteResult(job, outcome, totals, summary);
   std::vector<std::string> warnings = {WarningOfTraining(job, outcome, totals),
                                        WarningOfCheckpoints(outcome.last_status.checkpoint()),

@@ -29,6 +29,9 @@ absl::StatusOr<HistoryVerdict> CheckHistory(const History& history) {
   }
   verdict.slices = slices.size();
   for (const auto& [worker, of_worker] : lives.all()) verdict.incarnations += of_worker.size();
+  verdict.violations = violations.size();
+  verdict.lost_updates = violations.CountOf(UpdateFate::kLost);
+  verdict.doubled_updates = violations.CountOf(UpdateFate::kDoubled);
   verdict.violation = violations.DescribeFirst(history);
   return verdict;
 }

@@ -14,6 +14,9 @@ struct HistoryVerdict {
   size_t pulls = 0;  // answered with values
   size_t slices = 0;
   size_t incarnations = 0;
+  size_t violations = 0;
+  size_t lost_updates = 0;     // updates of slices that a pull lacks, but must have
+  size_t doubled_updates = 0;  // updates of slices that were applied twice
   // Empty when the history keeps the contract. Else the first violation: its rule, a sentence on
   // the expected and the seen, and a line for each exchange of the proof.
   std::string violation;

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -57,6 +59,89 @@ TEST(CheckHistoryTest, ACorrectSspHistoryIsAccepted) {
   builder.Ask(1, 101, 0, 1, 30).Answer(32, 2, 1, {{0, 0}, {1, 0}});
   builder.Ask(0, 100, 1, 2, 40).Answer(42, 3, 1, {{0, 0}, {1, 0}, {0, 1}}).End(50);
   EXPECT_EQ(ViolationOf(builder), "");
+}
+
+// Counts of lost and doubled updates.
+std::vector<size_t> CountsOf(const HistoryBuilder& builder) {
+  const HistoryVerdict verdict = CheckHistory(builder.Build()).value();
+  return {verdict.lost_updates, verdict.doubled_updates};
+}
+
+TEST(CheckHistoryTest, ChangesTellTheSameAsValues) {
+  HistoryBuilder good = Started(kSsp, 1);
+  good.Ask(0, 100, 0, 1, 20).Answer(22, 1, 0, {{0, 0}});
+  good.Ask(1, 101, 0, 1, 30).Answer(32, 2, 1, {{0, 0}, {1, 0}});
+  good.Ask(0, 100, 1, 2, 40).Answer(42, 3, 1, {{0, 0}, {1, 0}, {0, 1}});
+  HistoryBuilder lost = good;
+  lost.Ask(1, 101, 1, 2, 50).Answer(52, 4, 2, {{0, 0}, {1, 0}, {1, 1}}).End(60);
+  HistoryBuilder doubled = good;
+  doubled.Ask(1, 101, 1, 2, 50).Answer(52, 5, 2, {{0, 0}, {1, 0}, {1, 0}, {0, 1}, {1, 1}}).End(60);
+  good.End(60);
+  EXPECT_EQ(ViolationOf(good.UseChanges()), "");
+  EXPECT_THAT(ViolationOf(lost), HasSubstr("lacks the update of worker 0 at step 1"));
+  EXPECT_EQ(ViolationOf(HistoryBuilder(lost).UseChanges()), ViolationOf(lost));
+  EXPECT_EQ(CountsOf(HistoryBuilder(lost).UseChanges()), (std::vector<size_t>{1, 0}));
+  EXPECT_THAT(ViolationOf(doubled), HasSubstr("contains the update of worker 1 at step 0 2 times"));
+  EXPECT_EQ(ViolationOf(HistoryBuilder(doubled).UseChanges()), ViolationOf(doubled));
+  EXPECT_EQ(CountsOf(HistoryBuilder(doubled).UseChanges()), (std::vector<size_t>{0, 1}));
+}
+
+TEST(CheckHistoryTest, ChangesFollowOneAnotherAsTheyWereAnswered) {
+  HistoryBuilder builder = Started(kAsync, 0);
+  builder.Ask(0, 100, 0, 1, 20).Answer(30, 1, 0, {{0, 0}});
+  builder.Ask(0, 100, -1, 0, 22).Answer(24, 0, 0, {});
+  // The later request is answered first.
+  std::rotate(builder.records().end() - 3, builder.records().end() - 2, builder.records().end());
+  builder.Ask(0, 100, -1, 1, 40).Answer(42, 1, 0, {{0, 0}}).End(50);
+  EXPECT_EQ(ViolationOf(builder.UseChanges()), "");
+}
+
+// With divisors 4 and 3, and with 4 twice, which looks like 2.
+TEST(CheckHistoryTest, AnUpdateThatWasAppliedInTwoPartsIsDoubled) {
+  for (const float second : {3.0f, 4.0f}) {
+    HistoryBuilder builder = Started(kAsync, 0);
+    builder.records()[0].mutable_header()->set_update_scale(v1::HistoryHeader::STALENESS);
+    builder.Ask(0, 100, 0, 1, 20).Answer(22, 1, 0, {{0, 0}});
+    v1::ExchangeEnded& ended = *builder.records().back().mutable_ended();
+    ended.set_learning_rate_divisor(4);
+    ended.set_values(0, kTestUpdate / 4);
+    builder.Ask(0, 100, -1, 1, 30).Answer(32, 2, 0, {{0, 0}});
+    builder.records().back().mutable_ended()->set_values(0, kTestUpdate / 4 + kTestUpdate / second);
+    builder.Ask(0, 100, -1, 1, 40).Answer(42, 2, 0, {{0, 0}});
+    builder.records().back().mutable_ended()->set_values(0, kTestUpdate / 4 + kTestUpdate / second);
+    EXPECT_EQ(CountsOf(builder.End(50).UseChanges()), (std::vector<size_t>{0, 1})) << second;
+  }
+}
+
+// A loss that many pulls and several rules show is one.
+TEST(CheckHistoryTest, EachUpdateIsCountedOnce) {
+  HistoryBuilder builder = Started(kSsp, 1);
+  builder.Ask(0, 100, 0, 1, 20).Answer(22, 1, 0, {{0, 0}});
+  builder.Ask(1, 101, 0, 1, 30).Answer(32, 1, 1, {{1, 0}});
+  builder.Ask(0, 100, 1, 2, 40).Answer(42, 2, 1, {{1, 0}, {0, 1}}).End(50);
+  const HistoryVerdict verdict = CheckHistory(builder.Build()).value();
+  EXPECT_GT(verdict.violations, 3u);
+  EXPECT_EQ(CountsOf(builder), (std::vector<size_t>{1, 0}));
+}
+
+TEST(CheckHistoryTest, AnUpdateThatAPullDidNotAwaitIsNotLost) {
+  HistoryBuilder builder = Started(kSsp, 0);
+  builder.Ask(0, 100, 0, 1, 20).Answer(22, 1, 0, {{0, 0}});
+  builder.Ask(1, 101, 0, 1, 30).Answer(32, 2, 1, {{0, 0}, {1, 0}}).End(50);
+  EXPECT_THAT(ViolationOf(builder), StartsWith("staleness bound"));
+  EXPECT_EQ(CountsOf(builder), (std::vector<size_t>{0, 0}));
+}
+
+TEST(CheckHistoryTest, WithoutValuesVersionsTellHowManyUpdatesWereLostOrDoubled) {
+  HistoryBuilder builder = Started(kAsync, 0);
+  builder.records()[0].mutable_header()->set_has_test_values(false);
+  builder.Ask(0, 100, 0, 1, 20).Answer(22, 1, 0, {});
+  builder.Ask(1, 101, 0, 1, 30).Answer(32, 2, 1, {});
+  HistoryBuilder lost = builder;
+  lost.Ask(0, 100, -1, 1, 40).Answer(42, 0, 1, {}).End(50);
+  EXPECT_EQ(CountsOf(lost), (std::vector<size_t>{2, 0}));
+  builder.Ask(0, 100, -1, 1, 40).Answer(42, 5, 1, {}).End(50);
+  EXPECT_EQ(CountsOf(builder), (std::vector<size_t>{0, 3}));
 }
 
 TEST(CheckHistoryTest, APullPastItsStalenessBoundIsFound) {

@@ -1,6 +1,8 @@
 #include "common/history/check/contract.h"
 
 #include <algorithm>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -25,6 +27,15 @@ absl::Status Contract::Check(const std::vector<v1::ContractRecord>& records) {
   if (has_start) return absl::OkStatus();
   return absl::InvalidArgumentError(
       "contract: expected a record for all tables from step 0 on, got none");
+}
+
+Contract::Contract(std::vector<v1::ContractRecord> records) {
+  std::set<std::string> seen;
+  // Every worker has recorded the same promises. The last of equal rank counts.
+  for (auto record = records.rbegin(); record != records.rend(); ++record) {
+    if (seen.insert(record->SerializeAsString()).second) records_.push_back(std::move(*record));
+  }
+  std::reverse(records_.begin(), records_.end());
 }
 
 std::vector<int64_t> Contract::FirstSteps() const {

@@ -28,14 +28,14 @@ class Contract {
   static absl::Status Check(const std::vector<v1::ContractRecord>& records);
 
   // `records` have passed Check.
-  explicit Contract(std::vector<v1::ContractRecord> records) : records_(std::move(records)) {}
+  explicit Contract(std::vector<v1::ContractRecord> records);
 
   Promise Of(TableId table, Step step) const;
   // The steps from which on a promise holds, of any table, in any order.
   std::vector<int64_t> FirstSteps() const;
 
  private:
-  const std::vector<v1::ContractRecord> records_;
+  std::vector<v1::ContractRecord> records_;  // each once
 };
 
 }  // namespace capstan

@@ -60,6 +60,7 @@ void CheckVersion(const CheckedSlice& checked, const VersionBounds& bounds,
                                 ", but the updates sent by then allow only ", most,
                                 ": an update was applied twice"),
                    {&reply});
+    violations.Note(UpdateFate::kDoubled, reply.slice, reply.version - most);
   }
   if (reply.version < least) {
     violations.Add(
@@ -67,6 +68,7 @@ void CheckVersion(const CheckedSlice& checked, const VersionBounds& bounds,
         absl::StrCat("version ", reply.version, " at min_step ", reply.min_step.value(),
                      ", but the updates acknowledged before make ", least, ": an update was lost"),
         {&reply});
+    violations.Note(UpdateFate::kLost, reply.slice, least - reply.version);
   }
 }
 
@@ -84,6 +86,9 @@ void CheckMonotonic(const CheckedSlice& checked, Violations& violations) {
                          " and min_step ", before->min_step.value(), ", and then version ",
                          exchange->version, " and min_step ", exchange->min_step.value()),
             {exchange, before});
+        if (exchange->version < before->version) {
+          violations.Note(UpdateFate::kLost, exchange->slice, before->version - exchange->version);
+        }
       }
     }
     if (before == nullptr || before->end_ns < exchange->end_ns) before = exchange;

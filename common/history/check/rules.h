@@ -1,8 +1,13 @@
 #ifndef COMMON_HISTORY_CHECK_RULES_H_
 #define COMMON_HISTORY_CHECK_RULES_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <map>
+#include <set>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "common/history/check/contract.h"
@@ -41,17 +46,36 @@ struct Violation {
   std::vector<const RecordedExchange*> exchanges;
 };
 
+// What a violation shows of an update.
+enum class UpdateFate {
+  kLost,     // a pull lacks it that must have it
+  kDoubled,  // it was applied twice
+};
+
 // Collects the violations that rules find.
 class Violations {
  public:
+  // An update of a slice.
+  using Update = std::tuple<SliceKey, WorkerId, Step>;
+
   // `exchanges` may hold nulls and duplicates, which are dropped.
   void Add(std::string rule, std::string what, std::vector<const RecordedExchange*> exchanges);
+  // A violation has shown what became of this update. Each counts once.
+  void Note(UpdateFate fate, const Update& update) { updates_[fate].insert(update); }
+  // A version has shown what became of so many updates of the slice, of which nobody knows the
+  // names. The largest number counts.
+  void Note(UpdateFate fate, SliceKey slice, uint64_t updates);
+  // Number of updates with this fate.
+  size_t CountOf(UpdateFate fate) const;
+  size_t size() const { return found_.size(); }
   // The violation that was answered first: rule, sentence, and a line for each exchange. Empty when
   // there is none.
   std::string DescribeFirst(const History& history) const;
 
  private:
   std::vector<Violation> found_;
+  std::map<UpdateFate, std::set<Update>> updates_;
+  std::map<UpdateFate, std::map<SliceKey, uint64_t>> nameless_;
 };
 
 // Rules on the version and min_step of each reply. They need no test values. They compare each

@@ -1,9 +1,11 @@
 #include "common/history/check/slice_contents.h"
 
 #include <cmath>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/history/history.h"
+#include "common/base/status_macros.h"
+#include "common/job/test_values.h"
 
 namespace capstan {
 namespace {
@@ -31,36 +33,34 @@ absl::StatusOr<SliceContents> SliceContents::Decode(absl::Span<const float> valu
   }
   SliceContents contents(num_workers, steps);
   for (size_t i = 0; i < values.size(); ++i) {
-    if (values[i] == 0) continue;
-    Element& element = contents.elements_[i];
-    element.count = SmallWholeNumber(values[i] / kTestUpdate);
-    if (element.count > 0) continue;
-    element.count = 1;
-    element.divisor = SmallWholeNumber(kTestUpdate / values[i]);
-    if (element.divisor > 0) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("the element of worker ", i / steps, " and step ", i % steps, " is ",
-                     values[i], ", expected a multiple or a whole part of ", kTestUpdate));
+    if (values[i] != 0) RETURN_IF_ERROR(contents.Set(i, values[i]));
   }
   return contents;
 }
 
+absl::Status SliceContents::Set(size_t element, float value) {
+  Element set;
+  set.count = SmallWholeNumber(value / kTestUpdate);
+  bool is_update = set.count > 0;
+  if (value != 0 && !is_update) {
+    set.divisor = SmallWholeNumber(kTestUpdate / value);
+    is_update = set.divisor > 0;
+    // A sum of two parts, as of an update that was applied with two divisors.
+    const bool is_sum = !is_update && value > 0;
+    set.count = is_update ? 1 : is_sum ? 2 : 0;
+  }
+  Total& total = totals_[element % static_cast<size_t>(steps_)];
+  const Element before = std::exchange(elements_[element], set);
+  total.workers += (set.count > 0) - (before.count > 0);
+  total.updates += set.count - before.count;
+  if (value == 0 || is_update) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the element of worker ", element / steps_, " and step ", element % steps_,
+                   " is ", value, ", expected a multiple or a whole part of ", kTestUpdate));
+}
+
 const SliceContents::Element& SliceContents::At(WorkerId worker, Step step) const {
   return elements_[TestElement(worker, step, steps_)];
-}
-
-int SliceContents::Workers(Step step) const {
-  int workers = 0;
-  for (uint32_t worker = 0; worker < num_workers_; ++worker) workers += Has(WorkerId(worker), step);
-  return workers;
-}
-
-int SliceContents::Updates(Step step) const {
-  int updates = 0;
-  for (uint32_t worker = 0; worker < num_workers_; ++worker) {
-    updates += Count(WorkerId(worker), step);
-  }
-  return updates;
 }
 
 }  // namespace capstan

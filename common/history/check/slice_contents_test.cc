@@ -25,6 +25,27 @@ TEST(SliceContentsTest, ReadsHowOftenEachUpdateIsInAndOfWhatMean) {
   EXPECT_EQ(contents->Updates(Step(1)), 4);
 }
 
+TEST(SliceContentsTest, ElementsChangeOneByOne) {
+  SliceContents contents = SliceContents::Empty(/*num_workers=*/2, /*steps=*/3);
+  EXPECT_EQ(contents.Updates(Step(1)), 0);
+  const size_t element = TestElement(WorkerId(1), Step(1), 3);
+  ASSERT_TRUE(contents.Set(element, 2 * kTestUpdate).ok());
+  EXPECT_EQ(contents.Count(WorkerId(1), Step(1)), 2);
+  EXPECT_EQ(contents.Workers(Step(1)), 1);
+  EXPECT_EQ(contents.Updates(Step(1)), 2);
+  const SliceContents before = contents;
+  ASSERT_TRUE(contents.Set(element, kTestUpdate / 3).ok());
+  EXPECT_EQ(contents.DivisorOf(WorkerId(1), Step(1)), 3);
+  EXPECT_EQ(contents.Updates(Step(1)), 1);
+  EXPECT_FALSE(contents.IsSame(before, WorkerId(1), Step(1)));
+  EXPECT_TRUE(contents.IsSame(before, WorkerId(0), Step(1)));
+  EXPECT_FALSE(contents.Set(element, kTestUpdate / 3 + kTestUpdate / 4).ok());
+  EXPECT_EQ(contents.Count(WorkerId(1), Step(1)), 2) << "two parts, of two sizes";
+  EXPECT_FALSE(contents.Set(element, -kTestUpdate).ok());
+  EXPECT_FALSE(contents.Has(WorkerId(1), Step(1)));
+  EXPECT_EQ(contents.Workers(Step(1)), 0);
+}
+
 TEST(SliceContentsTest, EveryMeanOfUpToSixteenIsExact) {
   for (int n = 1; n <= static_cast<int>(kMaxTestWorkers); ++n) {
     const std::vector<float> values = {kTestUpdate / static_cast<float>(n)};

@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/history/check/rules.h"
@@ -11,25 +13,78 @@
 namespace capstan {
 namespace {
 
+// An answer with the updates in it.
+struct SeenPull {
+  const RecordedExchange* pull = nullptr;
+  SliceContents contents;
+};
+
+// For each worker, the step after the last one that was acknowledged before some time.
+class AcknowledgedSteps {
+ public:
+  explicit AcknowledgedSteps(const SliceHistory& slice) {
+    for (const auto& [update, facts] : slice.pushes()) {
+      if (facts.first_acknowledged == nullptr) continue;
+      in_order_.push_back({facts.first_acknowledged->end_ns, update.first, update.second});
+    }
+    std::sort(in_order_.begin(), in_order_.end(),
+              [](const Acknowledged& a, const Acknowledged& b) { return a.end_ns < b.end_ns; });
+  }
+
+  // `time_ns` is not before that of earlier calls.
+  void Advance(int64_t time_ns) {
+    for (; next_ < in_order_.size() && in_order_[next_].end_ns < time_ns; ++next_) {
+      Step& end = ends_[in_order_[next_].worker];
+      end = std::max(end, in_order_[next_].step + 1);
+    }
+  }
+  Step EndOf(WorkerId worker) const {
+    const auto end = ends_.find(worker);
+    return end == ends_.end() ? Step() : end->second;
+  }
+
+ private:
+  struct Acknowledged {
+    int64_t end_ns = 0;
+    WorkerId worker;
+    Step step;
+  };
+
+  std::vector<Acknowledged> in_order_;
+  size_t next_ = 0;
+  std::map<WorkerId, Step> ends_;
+};
+
 // Checks one pull and its values.
 class PullCheck {
  public:
+  // `before`: an earlier pull of the worker, which was checked. What both have was checked, too.
+  // Null: none.
   PullCheck(const CheckedSlice& checked, const RecordedExchange& pull,
-            const SliceContents& contents, Violations& violations)
+            const SliceContents& contents, const SeenPull* before,
+            const AcknowledgedSteps& acknowledged, Violations& violations)
       : checked_(checked),
         pull_(pull),
         step_(*pull.pull_step),
         promise_(checked.contract.Of(pull.slice.table, step_)),
         contents_(contents),
+        before_(before != nullptr && checked.MustFollow(pull, *before->pull) &&
+                        *before->pull->pull_step <= *pull.pull_step
+                    ? &before->contents
+                    : nullptr),
+        acknowledged_(acknowledged),
         violations_(violations) {}
 
   void Run() {
     for (uint32_t worker = 0; worker < contents_.num_workers(); ++worker) {
+      const WorkerId of(worker);
+      // Nobody expects a later one.
+      const Step end = std::max({step_, pull_.min_step, acknowledged_.EndOf(of)});
       for (Step step; step < Step(contents_.steps()); step = step + 1) {
-        if (contents_.Has(WorkerId(worker), step)) {
-          CheckPresent(WorkerId(worker), step);
-        } else {
-          CheckAbsent(WorkerId(worker), step);
+        if (!contents_.Has(of, step)) {
+          if (step < end) CheckAbsent(of, step);
+        } else if (!WasChecked(of, step)) {
+          CheckPresent(of, step);
         }
       }
     }
@@ -43,6 +98,11 @@ class PullCheck {
     int most = 0;
   };
 
+  bool WasChecked(WorkerId worker, Step step) const {
+    return before_ != nullptr && contents_.IsSame(*before_, worker, step) &&
+           contents_.Workers(step) == before_->Workers(step);
+  }
+
   // "the update of worker 1 at step 2"
   static std::string Name(WorkerId worker, Step step) {
     return absl::StrCat("the update of worker ", worker.value(), " at step ", step.value());
@@ -54,6 +114,16 @@ class PullCheck {
                     absl::StrCat("the pull of step ", step_.value(), " by worker ",
                                  pull_.worker.value(), " ", what),
                     {&pull_, facts.first_acknowledged, facts.first_sent});
+  }
+
+  void NoteDoubled(WorkerId worker, Step step) {
+    violations_.Note(UpdateFate::kDoubled, {pull_.slice, worker, step});
+  }
+  // Lost if it had been acknowledged by then. Otherwise the pull was answered too early.
+  void NoteLost(WorkerId worker, Step step) {
+    const RecordedExchange* acknowledged = checked_.slice.FactsOf(worker, step).first_acknowledged;
+    if (acknowledged == nullptr || acknowledged->end_ns > pull_.end_ns) return;
+    violations_.Note(UpdateFate::kLost, {pull_.slice, worker, step});
   }
 
   void CheckPresent(WorkerId worker, Step step) {
@@ -70,6 +140,7 @@ class PullCheck {
     if (const int count = contents_.Count(worker, step); count > 1) {
       Add("exactly once", absl::StrCat("contains ", Name(worker, step), " ", count, " times"),
           worker, step);
+      NoteDoubled(worker, step);
     }
     if (promise_.is_isolated() && step >= step_) {
       Add("isolation",
@@ -90,6 +161,8 @@ class PullCheck {
                      expected.least,
                      expected.least == expected.most ? "" : absl::StrCat(" to ", expected.most)),
         worker, step);
+    // Equal parts add up to a larger part.
+    if (!is_mean && divisor < expected.least) NoteDoubled(worker, step);
   }
 
   // The number of pushes in the mean of a BSP step. One without a gradient counts, too. If it was
@@ -129,22 +202,26 @@ class PullCheck {
                        ", it must contain all updates of steps below ",
                        step_.value() - promise_.staleness),
           worker, step);
+      NoteLost(worker, step);
     }
     if (worker == pull_.worker && step < step_ && step >= checked_.lives.Of(pull_).first_step) {
       Add("read-my-writes", absl::StrCat("lacks its own update of step ", step.value()), worker,
           step);
+      NoteLost(worker, step);
     }
     const bool may_be_in = (!promise_.is_isolated() || step < step_) && !IsKept(step);
     if (may_be_in && acknowledged != nullptr &&
         checked_.IsBefore(acknowledged->end_ns, pull_.begin_ns)) {
       Add("exactly once", absl::StrCat("lacks ", Name(worker, step), ", acknowledged before"),
           worker, step);
+      NoteLost(worker, step);
     }
     if (life != nullptr && step >= life->first_step && step < pull_.min_step) {
       Add("min_step",
           absl::StrCat("lacks ", Name(worker, step), ", a live worker, but reports min_step ",
                        pull_.min_step.value()),
           worker, step);
+      NoteLost(worker, step);
     }
   }
 
@@ -211,6 +288,8 @@ class PullCheck {
   const Step step_;
   const Contract::Promise promise_;
   const SliceContents& contents_;
+  const SliceContents* const before_;
+  const AcknowledgedSteps& acknowledged_;
   Violations& violations_;
 };
 
@@ -227,30 +306,86 @@ void CheckNothingLost(const CheckedSlice& checked, const RecordedExchange& pull,
                      absl::StrCat("worker ", pull.worker.value(), " saw the update of worker ",
                                   worker, " at step ", step.value(), ", and later did not"),
                      {&pull, &earlier});
+      violations.Note(UpdateFate::kLost, {pull.slice, of, step});
     }
   }
 }
 
+// The updates in the values of a slice's pulls. Each is read once.
+class PullReader {
+ public:
+  explicit PullReader(const CheckedSlice& checked)
+      : num_workers_(checked.history.header.num_workers()), steps_(checked.history.header.steps()) {
+    for (const RecordedExchange* pull : checked.slice.exchanges()) {
+      if (pull->changes.has_value()) chains_[pull->incarnation].pulls.push_back(pull);
+    }
+    for (auto& [incarnation, chain] : chains_) {
+      std::sort(chain.pulls.begin(), chain.pulls.end(),
+                [](const RecordedExchange* a, const RecordedExchange* b) {
+                  return a->changes_number < b->changes_number;
+                });
+    }
+  }
+
+  // The errors are those of SliceContents::Decode.
+  absl::StatusOr<SliceContents> Read(const RecordedExchange& pull) {
+    if (!pull.changes.has_value()) {
+      return SliceContents::Decode(pull.values, num_workers_, steps_);
+    }
+    Chain& chain = chains_.at(pull.incarnation);
+    if (!chain.contents.has_value()) chain.contents = SliceContents::Empty(num_workers_, steps_);
+    while (chain.next < chain.pulls.size() &&
+           chain.pulls[chain.next]->changes_number <= pull.changes_number) {
+      const RecordedExchange* const next = chain.pulls[chain.next++];
+      absl::Status status;
+      for (const auto& [element, value] : *next->changes) {
+        status.Update(chain.contents->Set(element, value));
+      }
+      absl::StatusOr<SliceContents> contents = *chain.contents;
+      if (!status.ok()) contents = status;
+      if (next == &pull) return contents;
+      ahead_.emplace(next, std::move(contents));
+    }
+    return ahead_.extract(&pull).mapped();
+  }
+
+ private:
+  struct Chain {
+    std::vector<const RecordedExchange*> pulls;  // as their changes follow one another
+    size_t next = 0;
+    std::optional<SliceContents> contents;
+  };
+
+  const uint32_t num_workers_;
+  const int64_t steps_;
+  std::map<Incarnation, Chain> chains_;
+  // Pulls that were answered before another one that had begun earlier.
+  std::map<const RecordedExchange*, absl::StatusOr<SliceContents>> ahead_;
+};
+
 }  // namespace
 
 void CheckValues(const CheckedSlice& checked, Violations& violations) {
-  const v1::HistoryHeader& header = checked.history.header;
-  std::map<WorkerId, std::pair<const RecordedExchange*, SliceContents>> latest;
+  PullReader reader(checked);
+  AcknowledgedSteps acknowledged(checked.slice);
+  std::map<WorkerId, SeenPull> latest;
   for (const RecordedExchange* pull : checked.slice.exchanges()) {
     if (!pull->is_ok() || !pull->pull_step.has_value() || pull->has_inexact_values) continue;
-    auto contents = SliceContents::Decode(pull->values, header.num_workers(), header.steps());
+    absl::StatusOr<SliceContents> contents = reader.Read(*pull);
     if (!contents.ok()) {
       violations.Add("test values", std::string(contents.status().message()), {pull});
       continue;
     }
-    PullCheck(checked, *pull, *contents, violations).Run();
     const auto it = latest.find(pull->worker);
-    if (it == latest.end()) {
-      latest.emplace(pull->worker, std::make_pair(pull, *std::move(contents)));
+    SeenPull* const before = it == latest.end() ? nullptr : &it->second;
+    acknowledged.Advance(pull->begin_ns);
+    PullCheck(checked, *pull, *contents, before, acknowledged, violations).Run();
+    if (before == nullptr) {
+      latest.emplace(pull->worker, SeenPull{pull, *std::move(contents)});
       continue;
     }
-    CheckNothingLost(checked, *pull, *contents, *it->second.first, it->second.second, violations);
-    it->second = {pull, *std::move(contents)};
+    CheckNothingLost(checked, *pull, *contents, *before->pull, before->contents, violations);
+    *before = {pull, *std::move(contents)};
   }
 }
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "common/base/printable_text.h"
 #include "common/base/status_macros.h"
+#include "common/job/job_properties.h"
 #include "server/optimizer/state_tensors.h"
 
 namespace capstan {
@@ -23,7 +24,7 @@ ModelOutput::Metadata MetadataOf(const v1::JobSpec& job, int64_t step,
       {"job", PrintableText(job.name())},
       {"step", absl::StrCat(step)},
       {"parameters_xxh3", absl::StrFormat("%016x", result.parameters_xxh3())}};
-  const bool learns = job.model().type() != v1::ModelSpec::REPLAY;
+  const bool learns = !LearnsNothing(job.model());
   if (learns && !result.has_no_accuracy()) {
     metadata["test_accuracy"] = DigitsOf(result.test_accuracy());
   }

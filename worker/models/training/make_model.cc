@@ -57,7 +57,8 @@ absl::StatusOr<std::vector<int64_t>> LayerWidths(const v1::ModelSpec& spec, int 
       return MlpWidths(spec, features, classes);
     case v1::ModelSpec::LOGISTIC_REGRESSION:
       return LogisticRegressionWidths(spec, features, classes);
-    case v1::ModelSpec::REPLAY:                      // has no arithmetic
+    case v1::ModelSpec::REPLAY:  // has no arithmetic
+    case v1::ModelSpec::UPDATES:
     case v1::ModelSpec::PROGRAM:                     // has its own
     case v1::ModelSpec::SPARSE_LOGISTIC_REGRESSION:  // worker/sparse_training
     case v1::ModelSpec::DEEPFM:
