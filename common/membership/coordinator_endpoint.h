@@ -16,13 +16,13 @@ namespace capstan {
 // new one needs.
 using CoordinatorRequest =
     std::variant<v1::GetJobRequest, v1::RegisterServerRequest, v1::RegisterWorkerRequest,
-                 v1::HeartbeatRequest, v1::ReportFailureRequest, v1::ReportResultRequest,
-                 v1::GetStatusRequest, v1::SetConsistencyRequest, v1::CheckpointRequest,
-                 v1::ReadClockRequest>;
+                 v1::HeartbeatRequest, v1::AttendRequest, v1::ReportFailureRequest,
+                 v1::ReportResultRequest, v1::GetStatusRequest, v1::SetConsistencyRequest,
+                 v1::CheckpointRequest, v1::ReadClockRequest>;
 using CoordinatorReply =
-    std::variant<v1::GetJobReply, v1::RegisterReply, v1::HeartbeatReply, v1::ReportFailureReply,
-                 v1::ReportResultReply, v1::GetStatusReply, v1::SetConsistencyReply,
-                 v1::CheckpointReply, v1::ReadClockReply>;
+    std::variant<v1::GetJobReply, v1::RegisterReply, v1::HeartbeatReply, v1::AttendReply,
+                 v1::ReportFailureReply, v1::ReportResultReply, v1::GetStatusReply,
+                 v1::SetConsistencyReply, v1::CheckpointReply, v1::ReadClockReply>;
 
 // clang-format off
 template <typename Request> struct ReplyTo;
@@ -30,6 +30,7 @@ template <> struct ReplyTo<v1::GetJobRequest> { using Type = v1::GetJobReply; };
 template <> struct ReplyTo<v1::RegisterServerRequest> { using Type = v1::RegisterReply; };
 template <> struct ReplyTo<v1::RegisterWorkerRequest> { using Type = v1::RegisterReply; };
 template <> struct ReplyTo<v1::HeartbeatRequest> { using Type = v1::HeartbeatReply; };
+template <> struct ReplyTo<v1::AttendRequest> { using Type = v1::AttendReply; };
 template <> struct ReplyTo<v1::ReportFailureRequest> { using Type = v1::ReportFailureReply; };
 template <> struct ReplyTo<v1::ReportResultRequest> { using Type = v1::ReportResultReply; };
 template <> struct ReplyTo<v1::GetStatusRequest> { using Type = v1::GetStatusReply; };

@@ -91,8 +91,27 @@ GrpcCoordinatorClient::~GrpcCoordinatorClient() {
 }
 
 void GrpcCoordinatorClient::Call(CoordinatorRequest request, Callback<CoordinatorReply> done) {
+  if (const auto* heartbeat = std::get_if<v1::HeartbeatRequest>(&request)) Attend(*heartbeat);
   Limit limit = LimitOf(request);
   std::visit([&](auto& one) { Send(std::move(one), std::move(limit), std::move(done)); }, request);
+}
+
+void GrpcCoordinatorClient::Attend(const v1::HeartbeatRequest& member) {
+  const Member key{member.role(), member.id(), member.incarnation()};
+  {
+    MutexLock lock(&mu_);
+    if (!attending_.insert(key).second) return;
+  }
+  v1::AttendRequest request;
+  request.set_role(member.role());
+  request.set_id(member.id());
+  request.set_incarnation(member.incarnation());
+  // When it ends, the next heartbeat opens another one.
+  Send(std::move(request), {absl::InfiniteDuration(), absl::OkStatus()},
+       [this, key](const absl::StatusOr<CoordinatorReply>&) {
+         MutexLock lock(&mu_);
+         attending_.erase(key);
+       });
 }
 
 GrpcCoordinatorClient::Limit GrpcCoordinatorClient::LimitOf(const CoordinatorRequest& request) {

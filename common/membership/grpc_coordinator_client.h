@@ -3,9 +3,12 @@
 
 #include <grpcpp/grpcpp.h>
 
+#include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <tuple>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
@@ -21,9 +24,10 @@
 namespace capstan {
 
 // The coordinator at the other end of a gRPC channel. Each call has `timeout`. Heartbeats have one
-// heartbeat interval more, known from GetJob's reply; changes of the consistency have 30 s. An
-// absent coordinator is always UNAVAILABLE. If one side does not trust the other, the first calls
-// are answered UNAUTHENTICATED. GetJob of a coordinator of another version is answered
+// heartbeat interval more, known from GetJob's reply; changes of the consistency have 30 s. A
+// member that sends heartbeats also has the call Attend open, so that its end is noticed at once.
+// An absent coordinator is always UNAVAILABLE. If one side does not trust the other, the first
+// calls are answered UNAUTHENTICATED. GetJob of a coordinator of another version is answered
 // FAILED_PRECONDITION. Thread-safe.
 class GrpcCoordinatorClient : public CoordinatorEndpoint {
  public:
@@ -38,6 +42,8 @@ class GrpcCoordinatorClient : public CoordinatorEndpoint {
   void Call(CoordinatorRequest request, Callback<CoordinatorReply> done) override;
 
  private:
+  using Member = std::tuple<v1::HeartbeatRequest::Role, uint32_t, uint64_t>;  // and incarnation
+
   // How long the reply may take, and the error if it takes longer.
   struct Limit {
     absl::Duration timeout;
@@ -45,6 +51,8 @@ class GrpcCoordinatorClient : public CoordinatorEndpoint {
   };
 
   Limit LimitOf(const CoordinatorRequest& request);
+  // Opens the call Attend of this member, unless it is open.
+  void Attend(const v1::HeartbeatRequest& member);
   template <typename Request>
   void Send(Request request, Limit limit, Callback<CoordinatorReply> done);
   // False when the client is being destroyed.
@@ -68,6 +76,7 @@ class GrpcCoordinatorClient : public CoordinatorEndpoint {
   bool is_closing_ ABSL_GUARDED_BY(mu_) = false;
   bool has_been_answered_ ABSL_GUARDED_BY(mu_) = false;
   absl::Duration heartbeat_interval_ ABSL_GUARDED_BY(mu_);
+  std::set<Member> attending_ ABSL_GUARDED_BY(mu_);  // whose call Attend is open
   // The only owners of the calls. Each call holds the channel, and a channel must not be destroyed
   // by one of its own threads.
   std::map<grpc::ClientContext*, std::shared_ptr<grpc::ClientContext>> open_ ABSL_GUARDED_BY(mu_);

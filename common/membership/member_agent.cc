@@ -218,6 +218,10 @@ void MemberAgent::Start() { state_->WantHeartbeat(); }
 
 void MemberAgent::ReportNow() { state_->WantHeartbeat(); }
 
+std::function<void()> MemberAgent::Reporter() const {
+  return [state = state_] { state->WantHeartbeat(); };
+}
+
 void MemberAgent::Stop() { state_->Stop(); }
 
 }  // namespace capstan

@@ -2,6 +2,7 @@
 #define COMMON_MEMBERSHIP_MEMBER_AGENT_H_
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "absl/functional/any_invocable.h"
@@ -47,6 +48,8 @@ class MemberAgent {
   void Start();
   // Sends a heartbeat now, without waiting for the reply to the last one.
   void ReportNow();
+  // Does that. It may be called when the agent has stopped, or is gone: it then does nothing.
+  std::function<void()> Reporter() const;
   // Afterwards no callback is running (unless it is the caller) and none will run.
   void Stop();
 

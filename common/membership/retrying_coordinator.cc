@@ -75,6 +75,7 @@ void RetryingCoordinator::TryAgain(std::shared_ptr<OpenCall> call, absl::Time se
 void RetryingCoordinator::LimitTime(std::shared_ptr<OpenCall> call, absl::Time due) {
   const absl::Duration deadline = Deadline();
   auto give_up = [this, call = std::move(call), deadline] {
+    if (call->is_answered) return;
     has_given_up_ = true;
     std::string last_error;
     {

@@ -171,6 +171,21 @@ TEST_F(RetryingCoordinatorTest, ACoordinatorThatIsBackIsTriedAgain) {
   EXPECT_TRUE(IsOpen());
 }
 
+TEST_F(RetryingCoordinatorTest, ACallThatWasAnsweredInTimeIsNotGivenUpLater) {
+  Register(1);
+  FailOnce();
+  clock_.Advance(absl::Milliseconds(50));
+  inner_->Of<v1::RegisterServerRequest>().Answer(v1::RegisterReply());
+  EXPECT_TRUE(answer_->ok()) << answer_->status();
+  answer_.reset();
+  clock_.Advance(absl::Seconds(31));
+  Register(2);
+  FailOnce();
+  EXPECT_FALSE(answer_.has_value()) << "it is the first failure since";
+  clock_.Advance(absl::Milliseconds(50));
+  EXPECT_TRUE(IsOpen());
+}
+
 TEST_F(RetryingCoordinatorTest, RetriesEveryKindOfCall) {
   std::vector<absl::Status> answers;
   const auto count = [&](const auto& reply) { answers.push_back(reply.status()); };

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
@@ -66,10 +67,15 @@ std::string CopiesText(const v1::GetStatusReply& status) {
   if (copies.whole_size() == shards && copies.equal_at_version() > 0) {
     absl::StrAppend(&text, ", equal at version ", copies.equal_at_version());
   }
-  const bool are_made = copies.whole_size() + copies.faults_size() < shards;
+  const bool are_made = absl::c_any_of(status.view().copies(), [](const v1::ShardCopy& copy) {
+    return !copy.is_whole() && copy.fault().empty();
+  });
+  const bool do_wait = copies.whole_size() + copies.faults_size() < shards;
   if (are_made && copies.bytes_to_copy() > 0) {
     absl::StrAppend(&text, ", ", PartText(copies.bytes_copied(), copies.bytes_to_copy()),
                     " copied");
+  } else if (!are_made && do_wait) {
+    absl::StrAppend(&text, "; the others wait for another server");
   }
   for (const std::string& trouble : {GivenUpText(copies), SilenceText(status)}) {
     if (!trouble.empty()) absl::StrAppend(&text, "; ", trouble);

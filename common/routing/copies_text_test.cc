@@ -13,7 +13,13 @@ v1::GetStatusReply Status(int shards, int whole, int faults = 0) {
   for (int i = 0; i < shards; ++i) status.mutable_view()->add_copies();
   v1::CopyReport& copies = *status.mutable_copies();
   for (int i = 0; i < whole; ++i) copies.add_whole()->set_shard(faults + i);
-  for (int i = 0; i < faults; ++i) copies.add_faults()->set_shard(i);
+  for (int i = 0; i < faults; ++i) {
+    copies.add_faults()->set_shard(i);
+    status.mutable_view()->mutable_copies(i)->set_fault("it differs");
+  }
+  for (int i = 0; i < whole; ++i) {
+    status.mutable_view()->mutable_copies(faults + i)->set_is_whole(true);
+  }
   return status;
 }
 
@@ -41,10 +47,24 @@ TEST(CopiesTextTest, CopiesThatAreMadeSayHowFar) {
   EXPECT_EQ(CopiesText(status), "12 of 64 whole, 0.00 of 5.00 kB copied");
 }
 
+TEST(CopiesTextTest, AfterALossTheOnlyServerMakesNone) {
+  v1::GetStatusReply status = Status(/*shards=*/2, /*whole=*/0);
+  status.mutable_copies()->set_bytes_to_copy(5000);
+  status.mutable_copies()->set_bytes_copied(5000);
+  for (v1::ShardCopy& copy : *status.mutable_view()->mutable_copies()) {
+    copy.set_fault("server 1 was lost");
+  }
+  EXPECT_EQ(CopiesText(status), "0 of 2 whole; the others wait for another server");
+}
+
 TEST(CopiesTextTest, CopiesThatWereGivenUpAreNamed) {
   v1::GetStatusReply one;
   for (int i = 0; i < 64; ++i) one.mutable_view()->add_copies();
-  for (int i = 0; i < 63; ++i) one.mutable_copies()->add_whole();
+  for (int i = 0; i < 63; ++i) {
+    one.mutable_view()->mutable_copies(i)->set_is_whole(true);
+    one.mutable_copies()->add_whole();
+  }
+  one.mutable_view()->mutable_copies(63)->set_fault("it differs");
   one.mutable_copies()->add_faults()->set_shard(5);
   one.mutable_copies()->set_bytes_to_copy(10);
   EXPECT_EQ(CopiesText(one), "63 of 64 whole; the copy of shard 5 was given up");

@@ -18,6 +18,7 @@ constexpr CallRight kCallRights[] = {
     {"ReadClock", Right::kLook, ""},
     {"RegisterWorker", Right::kTakePart, "workers"},
     {"Heartbeat", Right::kTakePart, ""},
+    {"Attend", Right::kTakePart, ""},
     {"ReportFailure", Right::kTakePart, ""},
     {"ReportResult", Right::kTakePart, ""},
     {"RegisterServer", Right::kOperate, "servers"},

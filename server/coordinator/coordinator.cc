@@ -60,18 +60,21 @@ Coordinator::Coordinator(Options options, Clock& clock)
 Coordinator::~Coordinator() {
   const auto stopped = [](uint64_t) { return StoppedError(); };
   std::vector<ParkedHeartbeats::Heartbeat> parked;
+  std::map<MemberKey, Attendance> attending;
   std::vector<Waiters<v1::SetConsistencyReply>::Answer> changes;
   std::vector<Waiters<v1::CheckpointReply>::Answer> checkpoints;
   {
     MutexLock lock(&mu_);
     is_stopped_ = true;
     parked = parked_.TakeAll();
+    attending.swap(attending_);
     changes = change_waiters_.TakeAnswered(stopped);
     checkpoints = checkpoint_waiters_.TakeAnswered(stopped);
   }
   for (auto& answer : changes) answer.done(std::move(answer.reply));
   for (auto& answer : checkpoints) answer.done(std::move(answer.reply));
   for (auto& heartbeat : parked) heartbeat.done(StoppedError());
+  for (auto& [member, attendance] : attending) attendance.done(StoppedError());
 }
 
 void Coordinator::Call(CoordinatorRequest request, Callback<CoordinatorReply> done) {
@@ -151,17 +154,41 @@ void Coordinator::Handle(v1::HeartbeatRequest request, Callback<v1::HeartbeatRep
   Give(std::move(answers));
 }
 
-void Coordinator::NoteBrokenHeartbeat(const v1::HeartbeatRequest& request) {
+void Coordinator::Handle(v1::AttendRequest request, Callback<v1::AttendReply> done) {
   const MemberKey member{request.role(), request.id()};
+  const Incarnation incarnation(request.incarnation());
+  absl::Status status;
+  {
+    MutexLock lock(&mu_);
+    status = is_stopped_ ? StoppedError() : state_.CheckMember(member, incarnation);
+    if (status.ok() && !state_.has_ended()) {
+      Attendance older = std::exchange(attending_[member], {incarnation, std::move(done)});
+      done = std::move(older.done);
+    }
+  }
+  if (done != nullptr) done(EmptyReply<v1::AttendReply>(status));
+}
+
+void Coordinator::NoteBroken(const v1::AttendRequest& request) {
+  const MemberKey member{request.role(), request.id()};
+  const Incarnation incarnation(request.incarnation());
+  Callback<v1::AttendReply> done;
   Answers answers;
   {
     MutexLock lock(&mu_);
     if (is_stopped_) return;
-    if (!state_.LosesNothingWith(member, Incarnation(request.incarnation()))) return;
-    if (auto broken = parked_.Take(member)) AnswerLocked(*std::move(broken), answers);
-    leases_.DoubtBroken(member, clock_.Now());
-    SettleLocked(answers);
+    const auto it = attending_.find(member);
+    if (it != attending_.end() && it->second.incarnation == incarnation) {
+      done = std::move(it->second.done);
+      attending_.erase(it);
+    }
+    if (state_.LosesNothingWith(member, incarnation)) {
+      if (auto parked = parked_.Take(member)) AnswerLocked(*std::move(parked), answers);
+      leases_.DoubtBroken(member, clock_.Now());
+      SettleLocked(answers);
+    }
   }
+  if (done != nullptr) done(v1::AttendReply());
   Give(std::move(answers));
 }
 
@@ -349,6 +376,7 @@ void Coordinator::Give(Answers answers) {
   for (Answer& answer : answers) answer.done(std::move(answer.reply));
   LogEvents();
   AnswerWaiters();
+  EndAttendances();
   BeginFileWork();
   absl::AnyInvocable<void(JobOutcome)> on_end;
   JobOutcome outcome;
@@ -366,6 +394,15 @@ void Coordinator::Give(Answers answers) {
     outcome = state_.Outcome();
   }
   on_end(std::move(outcome));
+}
+
+void Coordinator::EndAttendances() {
+  std::map<MemberKey, Attendance> attending;
+  {
+    MutexLock lock(&mu_);
+    if (state_.has_ended()) attending.swap(attending_);
+  }
+  for (auto& [member, attendance] : attending) attendance.done(v1::AttendReply());
 }
 
 void Coordinator::BeginFileWork() {

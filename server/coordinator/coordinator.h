@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -16,6 +17,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "common/base/clock.h"
+#include "common/base/ids.h"
 #include "common/base/mutex.h"
 #include "common/membership/coordinator_endpoint.h"
 #include "common/metrics/metrics_page.h"
@@ -63,10 +65,10 @@ class Coordinator : public CoordinatorEndpoint {
   // Adds what is known of the job.
   void AddMetrics(MetricsPage& page);
 
-  // The connection of this member's heartbeat has broken: maybe its process has ended. If nothing
-  // would be lost with it, it has only a short time left to send another one. So has a worker that
-  // has sent none since its last answer, if another process asks for its rank.
-  void NoteBrokenHeartbeat(const v1::HeartbeatRequest& member);
+  // This member's call Attend has broken: maybe its process has ended. If nothing would be lost
+  // with it, it has only a short time left to send another heartbeat. So has a worker that has sent
+  // none since its last answer, if another process asks for its rank.
+  void NoteBroken(const v1::AttendRequest& member);
 
   // Ends the job, for a reason of the coordinator's own process.
   void Fail(absl::string_view reason);
@@ -84,11 +86,17 @@ class Coordinator : public CoordinatorEndpoint {
     Callback<v1::HeartbeatReply> done;
   };
   using Answers = std::vector<Answer>;
+  // An open call Attend.
+  struct Attendance {
+    Incarnation incarnation;
+    Callback<v1::AttendReply> done;
+  };
 
   void Handle(v1::GetJobRequest request, Callback<v1::GetJobReply> done);
   void Handle(v1::RegisterServerRequest request, Callback<v1::RegisterReply> done);
   void Handle(v1::RegisterWorkerRequest request, Callback<v1::RegisterReply> done);
   void Handle(v1::HeartbeatRequest request, Callback<v1::HeartbeatReply> done);
+  void Handle(v1::AttendRequest request, Callback<v1::AttendReply> done);
   void Handle(v1::ReportFailureRequest request, Callback<v1::ReportFailureReply> done);
   void Handle(v1::ReportResultRequest request, Callback<v1::ReportResultReply> done);
   void Handle(v1::GetStatusRequest request, Callback<v1::GetStatusReply> done);
@@ -111,6 +119,8 @@ class Coordinator : public CoordinatorEndpoint {
   // Gives the answers. Reports the end of the job if they were the last.
   void Give(Answers answers);
   void AnswerWaiters();
+  // Answers the calls Attend of a job that has ended.
+  void EndAttendances();
   // Work on the file of --output and on checkpoints, if there is something to do.
   void BeginFileWork();
   void DoFileWork(OutputPlan::Work work);
@@ -130,6 +140,7 @@ class Coordinator : public CoordinatorEndpoint {
   JobState state_ ABSL_GUARDED_BY(mu_);
   LeaseTable leases_ ABSL_GUARDED_BY(mu_);
   ParkedHeartbeats parked_ ABSL_GUARDED_BY(mu_);
+  std::map<MemberKey, Attendance> attending_ ABSL_GUARDED_BY(mu_);
   Waiters<v1::SetConsistencyReply> change_waiters_ ABSL_GUARDED_BY(mu_);
   Waiters<v1::CheckpointReply> checkpoint_waiters_ ABSL_GUARDED_BY(mu_);
   bool is_stopped_ ABSL_GUARDED_BY(mu_) = false;

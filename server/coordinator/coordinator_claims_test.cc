@@ -42,11 +42,11 @@ class CoordinatorClaimsTest : public testing::Test {
   bool Claim(uint32_t rank) { return Register(rank, /*incarnation=*/999); }
   void Park(MemberKey member) { job_.Heartbeat(member, job_.View().version()); }
   void Break(MemberKey member) {
-    v1::HeartbeatRequest heartbeat;
-    heartbeat.set_role(member.role);
-    heartbeat.set_id(member.id);
-    heartbeat.set_incarnation(ScriptedJob::IncarnationOf(member));
-    job_.coordinator().NoteBrokenHeartbeat(heartbeat);
+    v1::AttendRequest broken;
+    broken.set_role(member.role);
+    broken.set_id(member.id);
+    broken.set_incarnation(ScriptedJob::IncarnationOf(member));
+    job_.coordinator().NoteBroken(broken);
   }
   bool IsLive(int worker) { return job_.View().workers(worker).is_live(); }
 

@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -204,6 +206,78 @@ TEST(CoordinatorLeaseTest, JobFailsWhenAMemberDiesBeforeTraining) {
   placing.PassTime(absl::Seconds(11), {Server(0), Worker(0), Worker(1)});
   EXPECT_EQ(placing.View().phase(), v1::FAILED);
   EXPECT_THAT(placing.View().reason(), HasSubstr("server 1"));
+}
+
+// The call Attend of a member; the answer is empty while it is open.
+std::shared_ptr<std::optional<absl::Status>> Attend(ScriptedJob& job, MemberKey member,
+                                                    std::optional<uint64_t> incarnation = {}) {
+  v1::AttendRequest request;
+  request.set_role(member.role);
+  request.set_id(member.id);
+  request.set_incarnation(incarnation.value_or(ScriptedJob::IncarnationOf(member)));
+  auto answer = std::make_shared<std::optional<absl::Status>>();
+  CallCoordinator(job.coordinator(), request,
+                  [answer](const absl::StatusOr<v1::AttendReply>& reply) {
+                    EXPECT_FALSE(answer->has_value());
+                    *answer = reply.status();
+                  });
+  return answer;
+}
+
+TEST(CoordinatorAttendTest, ACallStaysOpenUntilTheMemberCallsAgainOrTheJobEnds) {
+  ScriptedJob job;
+  job.StartTraining();
+  const auto first = Attend(job, Worker(0));
+  const auto of_another = Attend(job, Worker(1));
+  job.PassTime(absl::Seconds(30), {Server(0), Server(1), Worker(0), Worker(1)});
+  EXPECT_FALSE(first->has_value());
+  const auto second = Attend(job, Worker(0));
+  ASSERT_TRUE(first->has_value());
+  EXPECT_TRUE((*first)->ok());
+  EXPECT_FALSE(second->has_value());
+  EXPECT_FALSE(of_another->has_value());
+  job.coordinator().Fail("enough");
+  ASSERT_TRUE(second->has_value());
+  EXPECT_TRUE((*second)->ok());
+  EXPECT_TRUE(of_another->has_value());
+  const auto late = Attend(job, Worker(0));
+  ASSERT_TRUE(late->has_value());
+  EXPECT_TRUE((*late)->ok());
+}
+
+TEST(CoordinatorAttendTest, ACallThatHasBrokenIsAnsweredAlsoIfTheMemberIsNeeded) {
+  ScriptedJob job;
+  job.StartTraining();
+  const auto call = Attend(job, Worker(0));
+  v1::AttendRequest broken;
+  broken.set_role(v1::HeartbeatRequest::WORKER);
+  broken.set_incarnation(999);  // of a process in whose place it came
+  job.coordinator().NoteBroken(broken);
+  EXPECT_FALSE(call->has_value());
+  broken.set_incarnation(ScriptedJob::IncarnationOf(Worker(0)));
+  job.coordinator().NoteBroken(broken);
+  EXPECT_TRUE(call->has_value());
+  job.coordinator().NoteBroken(broken);
+}
+
+TEST(CoordinatorAttendTest, WhoIsNoMemberIsRefused) {
+  ScriptedJob job;
+  job.StartTraining();
+  const auto call = Attend(job, Worker(0), /*incarnation=*/999);
+  ASSERT_TRUE(call->has_value());
+  EXPECT_TRUE(absl::IsFailedPrecondition(**call)) << **call;
+  const auto stranger = Attend(job, Worker(77));
+  ASSERT_TRUE(stranger->has_value());
+  EXPECT_TRUE(absl::IsFailedPrecondition(**stranger)) << **stranger;
+}
+
+TEST(CoordinatorAttendTest, TheCoordinatorsOwnEndAnswersAllCalls) {
+  auto job = std::make_unique<ScriptedJob>();
+  job->StartTraining();
+  const auto call = Attend(*job, Server(1));
+  job.reset();
+  ASSERT_TRUE(call->has_value());
+  EXPECT_TRUE(absl::IsCancelled(**call)) << **call;
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// A coordinator that holds the places of lost workers: broken heartbeats, and the time of a place.
+// A coordinator that holds the places of lost workers: broken connections, and the time of a place.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -34,18 +34,18 @@ class CoordinatorPlacesTest : public testing::Test {
     return beat;
   }
   void Break(MemberKey member, std::optional<uint64_t> incarnation = {}) {
-    v1::HeartbeatRequest heartbeat;
-    heartbeat.set_role(member.role);
-    heartbeat.set_id(member.id);
-    heartbeat.set_incarnation(incarnation.value_or(ScriptedJob::IncarnationOf(member)));
-    job_.coordinator().NoteBrokenHeartbeat(heartbeat);
+    v1::AttendRequest broken;
+    broken.set_role(member.role);
+    broken.set_id(member.id);
+    broken.set_incarnation(incarnation.value_or(ScriptedJob::IncarnationOf(member)));
+    job_.coordinator().NoteBroken(broken);
   }
   bool IsLive(int worker) { return job_.View().workers(worker).is_live(); }
 
   ScriptedJob job_;
 };
 
-TEST_F(CoordinatorPlacesTest, AWorkerWhoseHeartbeatHasBrokenIsLostAfterAShortTime) {
+TEST_F(CoordinatorPlacesTest, AWorkerWhoseConnectionHasBrokenIsLostAfterAShortTime) {
   const ScriptedJob::Beat beat = Park(Worker(1));
   Break(Worker(1));
   EXPECT_TRUE(beat->has_value()) << "the call is answered, though nobody hears it";
@@ -102,7 +102,7 @@ class CoordinatorWithoutPlacesTest : public CoordinatorPlacesTest {
   CoordinatorWithoutPlacesTest() : CoordinatorPlacesTest(ScriptedJob::Job()) {}
 };
 
-TEST_F(CoordinatorWithoutPlacesTest, ABrokenHeartbeatChangesNothing) {
+TEST_F(CoordinatorWithoutPlacesTest, ABrokenConnectionChangesNothing) {
   const ScriptedJob::Beat beat = Park(Worker(1));
   Break(Worker(1));
   EXPECT_FALSE(beat->has_value());

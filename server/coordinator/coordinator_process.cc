@@ -109,7 +109,7 @@ absl::Status CoordinatorProcess::StartServer() {
   RETURN_IF_ERROR(ExpectOpenFiles(members + of_page + context_->ListenerConnections()));
   service_ = std::make_unique<GrpcCoordinatorService>(
       *coordinator_, &guard_,
-      [this](const v1::HeartbeatRequest& member) { coordinator_->NoteBrokenHeartbeat(member); });
+      [this](const v1::AttendRequest& member) { coordinator_->NoteBroken(member); });
   GrpcServer::Options options;
   options.guard = &guard_;
   options.max_connections = options_.max_connections > 0 ? options_.max_connections

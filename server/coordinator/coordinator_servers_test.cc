@@ -1,4 +1,4 @@
-// A coordinator whose servers are lost, with two replicas: broken heartbeats, leases, reports.
+// A coordinator whose servers are lost, with two replicas: broken connections, leases, reports.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -54,18 +54,18 @@ class CoordinatorServersTest : public testing::Test {
     EXPECT_FALSE(job_.Heartbeat(member, job_.View().version())->has_value());
   }
   void Break(MemberKey member) {
-    v1::HeartbeatRequest heartbeat;
-    heartbeat.set_role(member.role);
-    heartbeat.set_id(member.id);
-    heartbeat.set_incarnation(ScriptedJob::IncarnationOf(member));
-    job_.coordinator().NoteBrokenHeartbeat(heartbeat);
+    v1::AttendRequest broken;
+    broken.set_role(member.role);
+    broken.set_id(member.id);
+    broken.set_incarnation(ScriptedJob::IncarnationOf(member));
+    job_.coordinator().NoteBroken(broken);
   }
   bool IsLive(int server) { return job_.View().servers(server).is_live(); }
 
   ScriptedJob job_;
 };
 
-TEST_F(CoordinatorServersTest, AServerWhoseHeartbeatHasBrokenIsLostAfterAShortTime) {
+TEST_F(CoordinatorServersTest, AServerWhoseConnectionHasBrokenIsLostAfterAShortTime) {
   MakeAllWhole();
   Park(Server(0));
   Park(Server(1));
@@ -95,7 +95,7 @@ TEST_F(CoordinatorServersTest, AServerThatComesAgainInTimeIsNotLost) {
   EXPECT_EQ(job_.View().epoch(), 1u);
 }
 
-TEST_F(CoordinatorServersTest, WithoutWholeCopiesABrokenHeartbeatLeavesTheLeaseAsItIs) {
+TEST_F(CoordinatorServersTest, WithoutWholeCopiesABrokenConnectionLeavesTheLeaseAsItIs) {
   MakeWhole(1);
   Park(Server(0));
   Break(Server(0));
@@ -175,7 +175,7 @@ class CoordinatorOneReplicaTest : public CoordinatorServersTest {
   CoordinatorOneReplicaTest() : CoordinatorServersTest(/*replicas=*/1) {}
 };
 
-TEST_F(CoordinatorOneReplicaTest, ABrokenHeartbeatOfALostServersNothing) {
+TEST_F(CoordinatorOneReplicaTest, ABrokenConnectionOfALostServersNothing) {
   Park(Server(0));
   Break(Server(0));
   job_.clock().Advance(absl::Seconds(9));

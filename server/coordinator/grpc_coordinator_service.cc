@@ -9,8 +9,6 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
-#include "absl/time/clock.h"
-#include "absl/time/time.h"
 #include "common/base/program.h"
 #include "common/transport/grpc/grpc_setup.h"
 
@@ -31,30 +29,18 @@ absl::Status CheckWireVersion(const Request& request) {
 }  // namespace
 
 // Lives until its call is done.
-class GrpcCoordinatorService::HeartbeatCall : public grpc::ServerUnaryReactor {
+class GrpcCoordinatorService::AttendCall : public grpc::ServerUnaryReactor {
  public:
-  HeartbeatCall(const v1::HeartbeatRequest& request, const grpc::CallbackServerContext& context,
-                const std::function<void(const v1::HeartbeatRequest&)>& on_broken)
-      : deadline_(absl::FromChrono(context.deadline())), on_broken_(on_broken) {
-    member_.set_role(request.role());
-    member_.set_id(request.id());
-    member_.set_incarnation(request.incarnation());
-  }
+  AttendCall(const v1::AttendRequest& member,
+             const std::function<void(const v1::AttendRequest&)>& on_broken)
+      : member_(member), on_broken_(on_broken) {}
 
-  void OnCancel() override {
-    // The member itself has given it up, because this process answers too late. Its deadline began
-    // a little earlier.
-    if (absl::Now() + kDeadlineMargin >= deadline_) return;
-    on_broken_(member_);
-  }
+  void OnCancel() override { on_broken_(member_); }
   void OnDone() override { delete this; }
 
  private:
-  static constexpr absl::Duration kDeadlineMargin = absl::Milliseconds(100);
-
-  const absl::Time deadline_;
-  const std::function<void(const v1::HeartbeatRequest&)>& on_broken_;
-  v1::HeartbeatRequest member_;
+  const v1::AttendRequest member_;
+  const std::function<void(const v1::AttendRequest&)>& on_broken_;
 };
 
 template <typename Request>
@@ -107,11 +93,16 @@ grpc::ServerUnaryReactor* GrpcCoordinatorService::RegisterWorker(
 grpc::ServerUnaryReactor* GrpcCoordinatorService::Heartbeat(grpc::CallbackServerContext* context,
                                                             const v1::HeartbeatRequest* request,
                                                             v1::HeartbeatReply* reply) {
+  return Answer(context, request, reply);
+}
+
+grpc::ServerUnaryReactor* GrpcCoordinatorService::Attend(grpc::CallbackServerContext* context,
+                                                         const v1::AttendRequest* request,
+                                                         v1::AttendReply* reply) {
   absl::Status admitted = Admit(*context, *request);
   grpc::ServerUnaryReactor* const reactor =
-      admitted.ok() && on_broken_heartbeat_ != nullptr
-          ? static_cast<grpc::ServerUnaryReactor*>(
-                new HeartbeatCall(*request, *context, on_broken_heartbeat_))
+      admitted.ok() && on_broken_ != nullptr
+          ? static_cast<grpc::ServerUnaryReactor*>(new AttendCall(*request, on_broken_))
           : context->DefaultReactor();
   return Answer(std::move(admitted), request, reply, reactor);
 }

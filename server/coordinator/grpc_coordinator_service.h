@@ -19,14 +19,12 @@ namespace capstan {
 class GrpcCoordinatorService : public v1::CoordinatorService::CallbackService {
  public:
   // Both outlive the gRPC server. `guard` decides who may call what; null: everybody everything.
-  // `on_broken_heartbeat` hears of calls whose connection has broken, or that were given up, with
-  // the member's role, id and incarnation, on any thread; null: nobody has to know.
+  // `on_broken` hears of members whose call Attend has broken, on any thread; null: nobody has to
+  // know.
   explicit GrpcCoordinatorService(
       CoordinatorEndpoint& coordinator, CallGuard* guard = nullptr,
-      std::function<void(const v1::HeartbeatRequest& member)> on_broken_heartbeat = nullptr)
-      : coordinator_(coordinator),
-        guard_(guard),
-        on_broken_heartbeat_(std::move(on_broken_heartbeat)) {}
+      std::function<void(const v1::AttendRequest& member)> on_broken = nullptr)
+      : coordinator_(coordinator), guard_(guard), on_broken_(std::move(on_broken)) {}
 
   grpc::ServerUnaryReactor* GetJob(grpc::CallbackServerContext* context,
                                    const v1::GetJobRequest* request,
@@ -40,6 +38,9 @@ class GrpcCoordinatorService : public v1::CoordinatorService::CallbackService {
   grpc::ServerUnaryReactor* Heartbeat(grpc::CallbackServerContext* context,
                                       const v1::HeartbeatRequest* request,
                                       v1::HeartbeatReply* reply) override;
+  grpc::ServerUnaryReactor* Attend(grpc::CallbackServerContext* context,
+                                   const v1::AttendRequest* request,
+                                   v1::AttendReply* reply) override;
   grpc::ServerUnaryReactor* ReportFailure(grpc::CallbackServerContext* context,
                                           const v1::ReportFailureRequest* request,
                                           v1::ReportFailureReply* reply) override;
@@ -60,7 +61,7 @@ class GrpcCoordinatorService : public v1::CoordinatorService::CallbackService {
                                       v1::ReadClockReply* reply) override;
 
  private:
-  class HeartbeatCall;
+  class AttendCall;
 
   // Answers the call, if the guard admits it.
   template <typename Request>
@@ -78,7 +79,7 @@ class GrpcCoordinatorService : public v1::CoordinatorService::CallbackService {
 
   CoordinatorEndpoint& coordinator_;
   CallGuard* const guard_;
-  const std::function<void(const v1::HeartbeatRequest&)> on_broken_heartbeat_;
+  const std::function<void(const v1::AttendRequest&)> on_broken_;
 };
 
 }  // namespace capstan

@@ -75,6 +75,10 @@ absl::StatusOr<uint32_t> JobState::Welcome(const absl::StatusOr<Registration::Pl
   return place->id;
 }
 
+absl::Status JobState::CheckMember(MemberKey member, Incarnation incarnation) {
+  return facts_.members.Find(member, incarnation).status();
+}
+
 absl::Status JobState::Heartbeat(const v1::HeartbeatRequest& request) {
   ASSIGN_OR_RETURN(Member * member, facts_.members.Find({request.role(), request.id()},
                                                         Incarnation(request.incarnation())));

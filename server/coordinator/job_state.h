@@ -55,6 +55,7 @@ class JobState {
 
   // Each returns MemberRegistry::Find's errors. A heartbeat from the future is INVALID_ARGUMENT; a
   // result from anybody but the evaluator is FAILED_PRECONDITION.
+  absl::Status CheckMember(MemberKey member, Incarnation incarnation);
   absl::Status Heartbeat(const v1::HeartbeatRequest& request);
   absl::Status ReportFailure(const v1::ReportFailureRequest& request);
   absl::Status ReportResult(const v1::ReportResultRequest& request);
@@ -75,7 +76,7 @@ class JobState {
   CheckpointPlan::Work TakeCheckpointWork() { return checkpoint_.TakeWork(); }
   void EndCheckpointWork(const absl::StatusOr<std::string>& result);
 
-  // A registered member has been silent for the lease; or its heartbeat's connection has broken,
+  // A registered member has been silent for the lease; or its connection has broken,
   // and it has not come again.
   void DeclareDead(MemberKey member, bool is_broken = false);
   // Whether the member is live and of this incarnation, and nothing would be lost with it: a worker

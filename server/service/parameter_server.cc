@@ -129,7 +129,7 @@ absl::Status ParameterServer::Follow(const v1::GetJobReply& job, ServerId id) {
     watch.OnLost(is_refused && HasLeft() ? LeftError() : absl::AbortedError(status.message()));
   };
   MemberAgent agent(std::move(member), *options_.coordinator, *options_.clock);
-  report_now_ = [&agent] { agent.ReportNow(); };
+  report_now_ = agent.Reporter();
   agent.Start();
   const absl::Status status = FollowViews(job, id, watch, acted_on);
   if (writer_ != nullptr) writer_->Stop();
@@ -185,19 +185,7 @@ absl::Status ParameterServer::Apply(const v1::GetJobReply& job, ServerId id,
   RETURN_IF_ERROR(FollowPeriods(view));
   FollowCheckpoint(view.checkpoint());
   RETURN_IF_ERROR(HoldBack(view));
-  std::vector<v1::NextStep> next_steps;
-  for (const v1::WorkerInfo& worker : view.workers()) {
-    if (!worker.is_live() || !worker.is_entering()) continue;
-    v1::NextStep& next_step = next_steps.emplace_back();
-    next_step.set_worker(worker.worker());
-    next_step.set_incarnation(worker.incarnation());
-    const WorkerId id(worker.worker());
-    next_step.set_step((worker.holds_place() ? host_->OpenStep(id) : host_->NextStep(id)).value());
-  }
-  {
-    MutexLock lock(&mu_);
-    next_steps_ = std::move(next_steps);
-  }
+  next_steps_.Follow(view, *host_, report_now_);
   return FollowSaving(view);
 }
 
@@ -366,9 +354,9 @@ void ParameterServer::Report(v1::HeartbeatRequest& request) {
     load.set_exchanges(static_cast<uint64_t>(host_->num_exchanges()));
     load.set_seconds(absl::ToDoubleSeconds(options_.clock->Now() - serving_since_));
   }
+  next_steps_.Write(&request);
   MutexLock lock(&mu_);
   if (has_copies_) copy_reports_.Write(*host_, options_.clock->Now(), request.mutable_copies());
-  request.mutable_next_steps()->Assign(next_steps_.begin(), next_steps_.end());
   if (held_step_.has_value()) *request.mutable_held_step() = *held_step_;
   if (checkpoint_.number() == 0) return;
   *request.mutable_checkpoint() = checkpoint_;

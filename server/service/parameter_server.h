@@ -31,6 +31,7 @@
 #include "server/checkpoint/shard_storage.h"
 #include "server/service/copy_reports.h"
 #include "server/service/job_models.h"
+#include "server/service/next_steps.h"
 #include "server/service/replica_links.h"
 #include "server/service/tracing_endpoint.h"
 #include "server/shard/shard_host.h"
@@ -149,7 +150,7 @@ class ParameterServer : public ParameterEndpoint {
   void Report(v1::HeartbeatRequest& request);
 
   const Options options_;
-  absl::AnyInvocable<void()> report_now_;  // while the job runs: sends a heartbeat
+  std::function<void()> report_now_;  // sends a heartbeat while the job runs
   // These and host_ are set once, by the thread of Run, before serving_.
   std::unique_ptr<TracingEndpoint> traced_host_;  // null: nothing is traced
   std::vector<int> layer_of_table_;
@@ -167,8 +168,8 @@ class ParameterServer : public ParameterEndpoint {
   Records records_{this};
   std::atomic<bool> has_copies_ = false;  // two copies of each shard
 
+  NextSteps next_steps_;
   Mutex mu_;
-  std::vector<v1::NextStep> next_steps_ ABSL_GUARDED_BY(mu_);   // of entering workers
   std::optional<v1::HeldStep> held_step_ ABSL_GUARDED_BY(mu_);  // of the latest change
   CopyReports copy_reports_ ABSL_GUARDED_BY(mu_);
   v1::CheckpointPart checkpoint_ ABSL_GUARDED_BY(mu_);  // the held step for the latest checkpoint

@@ -152,6 +152,7 @@ std::optional<CopySender::Sending> CopySender::TakeUnsent() {
     is_sending_ = false;
     return std::nullopt;
   }
+  is_trying_ = failures_ > 0;
   Sending sending;
   sending.attempt = attempt_;
   sending.record.shard = shard_;
@@ -167,7 +168,10 @@ bool CopySender::TakeAnswer(uint64_t attempt, const ExchangeReply& reply,
                             ReleasedReplies* released) {
   if (is_given_up() || !fault_.empty()) return false;
   if (reply.status.ok() || absl::IsOutOfRange(reply.status)) {
-    if (reply.status.ok()) failures_ = 0;
+    if (reply.status.ok()) {
+      failures_ = 0;
+      is_trying_ = false;
+    }
     log_.Acknowledge(reply.version, released);
     AfterAcknowledgement();
   }
@@ -187,6 +191,7 @@ bool CopySender::TakeAnswer(uint64_t attempt, const ExchangeReply& reply,
                  << " does not answer, and replies may wait for it: " << reply.status.message();
   }
   log_.Rewind();
+  is_trying_ = false;
   is_waiting_ = true;
   return true;
 }

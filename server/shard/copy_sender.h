@@ -127,7 +127,7 @@ class CopySender : public ChangeSink {
   uint64_t latest() const { return log_.last(); }
 
  private:
-  bool sends() const { return !is_waiting_ && fault_.empty() && !has_stopped_; }
+  bool sends() const { return !is_waiting_ && !is_trying_ && fault_.empty() && !has_stopped_; }
   void Append(const v1::ReplicaChange& change, Payload payload);
   void Stop(ReleasedReplies* released);
   static bool IsChecked(const Slice& slice);
@@ -153,6 +153,7 @@ class CopySender : public ChangeSink {
   uint64_t attempt_ = 0;
   bool is_sending_ = false;
   bool is_waiting_ = false;  // until Retry
+  bool is_trying_ = false;   // after a failure one record is sent, and no other until it is taken
   int failures_ = 0;         // since the last acknowledgement
   uint64_t records_;
   uint64_t record_bytes_;

@@ -58,6 +58,16 @@ void Shard::EndCopy(uint64_t number) {
   Run(std::move(due));
 }
 
+void Shard::AfterCopy(ParameterEndpoint::ReplyCallback done) {
+  Due due;
+  {
+    TurnLock lock(&mu_);
+    due.replies.emplace_back(std::move(done), ExchangeReply());
+    EndLocked(due);
+  }
+  Run(std::move(due));
+}
+
 void Shard::EndCopyLocked(Due& due) {
   if (copy_ == nullptr || copy_->is_given_up()) return;
   copy_->GiveUp(&due.replies);

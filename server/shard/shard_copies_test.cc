@@ -505,8 +505,14 @@ class SilentLink : public ReplicaLink {
   void Send(ReplicaRecord record, ParameterEndpoint::ReplyCallback done) override {
     open_.emplace_back(std::move(record), std::move(done));
   }
-  void RunAfter(absl::Duration /*delay*/, absl::AnyInvocable<void()> /*call*/) override {}
+  void RunAfter(absl::Duration /*delay*/, absl::AnyInvocable<void()> call) override {
+    later_ = std::move(call);
+  }
 
+  // Runs what was to run later.
+  void RunLater() { std::exchange(later_, nullptr)(); }
+  // Number of records that were sent and not answered yet.
+  size_t num_open() const { return open_.size(); }
   // The shards, with the numbers of their copies, to which something was sent and not answered yet.
   std::set<std::pair<uint32_t, uint64_t>> sent() const {
     std::set<std::pair<uint32_t, uint64_t>> sent;
@@ -515,10 +521,8 @@ class SilentLink : public ReplicaLink {
   }
 
   // All that was sent is refused.
-  void Refuse() {
-    for (auto& [record, done] : std::exchange(open_, {})) {
-      done(ErrorReply(absl::DataLossError("it differs")));
-    }
+  void Refuse(const absl::Status& status = absl::DataLossError("it differs")) {
+    for (auto& [record, done] : std::exchange(open_, {})) done(ErrorReply(status));
   }
 
   // The copy answers all that was sent.
@@ -535,6 +539,7 @@ class SilentLink : public ReplicaLink {
 
  private:
   std::deque<std::pair<ReplicaRecord, ParameterEndpoint::ReplyCallback>> open_;
+  absl::AnyInvocable<void()> later_;
 };
 
 TEST(ShardCopiesReadersTest, RowsThatWaitForACopyAreBounded) {
@@ -760,6 +765,42 @@ TEST_F(ShardTakeOverTest, RepliesWaitForAWholeCopyThatFailsUntilItIsNotWantedAny
   primary_->EndCopy(ShardId(0), /*number=*/1);
   EXPECT_EQ(pushed->reply.version, 1u);
   EXPECT_EQ(other->reply.version, 2u);
+}
+
+// A demoted primary may not hear of it for long.
+TEST_F(ShardTakeOverTest, ACopyThatRefusesChangesIsAskedWithOneAtATime) {
+  link_.Answer(backup_.get());
+  for (int step = 0; step < 5; ++step) Send(*primary_, step, Epoch(1));
+  EXPECT_GT(link_.num_open(), 4u);
+  for (int i = 0; i < 3; ++i) {
+    link_.Refuse(absl::FailedPreconditionError("this server is the shard's primary now"));
+    EXPECT_EQ(link_.num_open(), 0u);
+    link_.RunLater();
+    EXPECT_EQ(link_.num_open(), 1u);
+  }
+  Send(*primary_, 5, Epoch(1));
+  EXPECT_EQ(link_.num_open(), 1u);
+  const auto last = Send(*primary_, 6, Epoch(1));
+  link_.Answer(backup_.get());
+  EXPECT_EQ(last->reply.version, 7u) << "then all others are sent";
+}
+
+TEST_F(ShardTakeOverTest, WhatIsTrueAfterCopiesIsKnownOnceTheyHaveEverything) {
+  int times = 0;
+  primary_->AfterCopies([&times] { ++times; });
+  EXPECT_EQ(times, 1) << "replies do not wait for a copy that is being made";
+  link_.Answer(backup_.get());
+  primary_->AfterCopies([&times] { ++times; });
+  EXPECT_EQ(times, 1);
+  link_.Answer(backup_.get());
+  EXPECT_EQ(times, 2);
+  ASSERT_TRUE(TakeOver(Epoch(2)).ok());
+  primary_->AfterCopies([&times] { ++times; });
+  link_.Answer(backup_.get());
+  EXPECT_EQ(times, 2) << "another server is the primary now";
+  primary_->End(absl::UnavailableError("the server has ended"));
+  primary_->AfterCopies([&times] { ++times; });
+  EXPECT_EQ(times, 2);
 }
 
 TEST_F(ShardTakeOverTest, ACopyThatHasEndedIsNotBegun) {

@@ -167,6 +167,10 @@ class ShardHost : public ParameterEndpoint {
   const Shard* shard(ShardId id) const { return shard_of_id_[id.value()]; }
   const ShardBackup* backup(ShardId id) const;
 
+  // Calls `done` once the copies of all shards here have all changes so far, as far as replies wait
+  // for them; on any thread, maybe before it returns. Not after End.
+  void AfterCopies(std::function<void()> done);
+
   // Answers all that waits with `status`, and from now on what would be answered OK.
   void End(const absl::Status& status);
 

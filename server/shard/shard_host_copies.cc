@@ -1,7 +1,12 @@
 // The copies of shards, here and on other servers.
 
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <memory>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
@@ -100,6 +105,19 @@ ShardBackup* ShardHost::FindBackup(ShardId id) const {
 }
 
 const ShardBackup* ShardHost::backup(ShardId id) const { return FindBackup(id); }
+
+void ShardHost::AfterCopies(std::function<void()> done) {
+  std::vector<Shard*> shards;
+  for (const auto& [id, shard] : ShardsHere()) shards.push_back(shard);
+  if (shards.empty()) return done();
+  const auto left = std::make_shared<std::atomic<size_t>>(shards.size());
+  for (Shard* const shard : shards) {
+    // One that has ended is never counted.
+    shard->AfterCopy([left, done](const ExchangeReply& reply) {
+      if (reply.status.ok() && --*left == 0) done();
+    });
+  }
+}
 
 void ShardHost::End(const absl::Status& status) {
   {

@@ -58,6 +58,7 @@ const std::map<std::string, std::optional<Right>>& Expected() {
       {"CoordinatorService/RegisterServer", Right::kOperate},
       {"CoordinatorService/RegisterWorker", Right::kTakePart},
       {"CoordinatorService/Heartbeat", Right::kTakePart},
+      {"CoordinatorService/Attend", Right::kTakePart},
       {"CoordinatorService/ReportFailure", Right::kTakePart},
       {"CoordinatorService/ReportResult", Right::kTakePart},
       {"CoordinatorService/SetConsistency", Right::kOperate},

@@ -50,6 +50,41 @@ void CopyCheck::Compare() {
   }
 }
 
+void CopyCheck::CheckNextSteps(size_t server, const v1::HeartbeatRequest& heartbeat,
+                               absl::FunctionRef<bool(uint32_t worker)> is_held) {
+  const ShardHost* const host = hosts_()[server];
+  if (host == nullptr || heartbeat.next_steps().empty()) return;
+  for (const ShardId id : host->shards()) {
+    const std::optional<CopyProgress> progress = host->shard(id)->copy_progress();
+    const bool is_copied = progress.has_value() && progress->is_whole;
+    const ShardBackup* const copy = is_copied ? CopyOf(id, progress->number) : nullptr;
+    if (copy == nullptr) continue;
+    copy->LookAt([&](uint64_t, bool, const ShardContents& copied) {
+      for (const v1::NextStep& told : heartbeat.next_steps()) {
+        const bool is_known = copied.workers.count(WorkerId(told.worker())) > 0;
+        if (!is_known || !is_held(told.worker())) continue;
+        for (const auto& [key, slice] : copied.slices) {
+          const Step next = slice->next_step(WorkerId(told.worker()));
+          if (next >= Step(told.step())) continue;
+          NoteFault(absl::StrCat("copies first: a server has told that worker ", told.worker(),
+                                 " is to begin at step ", told.step(), ", but the copy of shard ",
+                                 id.value(), " lacks its push of step ", next.value()));
+        }
+      }
+    });
+  }
+}
+
+void CopyCheck::CheckNumber(SliceKey slice, const ExchangeReply& reply) {
+  if (!reply.status.ok() || reply.copy == 0 || reply.codec != CodecType::kFloat32) return;
+  std::vector<uint8_t> values(reply.values.size_bytes());
+  reply.values.CopyTo(absl::MakeSpan(values));
+  const auto [known, is_new] = numbered_.try_emplace({slice, reply.copy}, values);
+  if (is_new || known->second == values) return;
+  NoteFault(absl::StrCat("copies agree: of slice ", slice.table.value(), "/", slice.slice.value(),
+                         ", number ", reply.copy, " stands for two sets of values"));
+}
+
 CopyCheck::Pair CopyCheck::Find(SliceKey slice, size_t server) const {
   Pair pair;
   const ShardHost* const host = hosts_()[server];
@@ -84,6 +119,7 @@ class CopyCheck::Watched : public ParameterEndpoint {
         [this, slice, pair, number, sent, done = std::move(done)](ExchangeReply reply) mutable {
           const bool has_copy = number > 0 && HasCopy(pair, number);
           if (has_copy && reply.status.ok()) Check(slice, pair, sent, reply);
+          check_.CheckNumber(slice, reply);
           done(std::move(reply));
         });
   }

@@ -3,15 +3,18 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "common/base/ids.h"
 #include "common/exchange/parameter_endpoint.h"
 #include "common/tensor/slicing.h"
+#include "proto/coordinator_service.pb.h"
 #include "server/shard/shard_host.h"
 
 namespace capstan {
@@ -31,6 +34,11 @@ class CopyCheck {
   // Exchanges of workers with a server, looked at when they arrive and when they are answered. The
   // check and `server` outlive the endpoint and its exchanges.
   std::unique_ptr<ParameterEndpoint> Watch(ParameterEndpoint* server, size_t index);
+
+  // A heartbeat of the server that leaves. Where the place of a lost worker is held, copies have
+  // its pushes before the step at which another process is to begin. `is_held` tells whose.
+  void CheckNextSteps(size_t server, const v1::HeartbeatRequest& heartbeat,
+                      absl::FunctionRef<bool(uint32_t worker)> is_held);
 
   // Copies that are given up for this reason have a right to.
   static constexpr char kWanted[] = "the simulation wants another copy";
@@ -54,6 +62,8 @@ class CopyCheck {
   Pair Find(SliceKey slice, size_t server) const;
   // The one of this number, also if it has taken over. Null: there is none.
   const ShardBackup* CopyOf(ShardId id, uint64_t number) const;
+  // A reply with all values of a worker's copy: the copy's number has not stood for others.
+  void CheckNumber(SliceKey slice, const ExchangeReply& reply);
   void NoteFault(std::string fault) {
     if (fault_.empty()) fault_ = std::move(fault);
   }
@@ -63,6 +73,8 @@ class CopyCheck {
   int64_t compared_ = 0;
   std::set<std::pair<ShardId, uint64_t>> made_again_;
   int64_t replies_ = 0;
+  // The values of workers' copies, by their numbers (ExchangeReply::copy).
+  std::map<std::pair<SliceKey, uint64_t>, std::vector<uint8_t>> numbered_;
 };
 
 }  // namespace capstan

@@ -99,6 +99,24 @@ class Reconnecting : public ParameterEndpoint {
   std::map<const SimulatedProcess*, std::unique_ptr<ParameterEndpoint>> connections_;
 };
 
+// A server's way to the coordinator. Looks at heartbeats when they leave.
+class WatchedHeartbeats : public CoordinatorEndpoint {
+ public:
+  using Watch = std::function<void(const v1::HeartbeatRequest& heartbeat)>;
+
+  WatchedHeartbeats(std::unique_ptr<CoordinatorEndpoint> coordinator, Watch watch)
+      : coordinator_(std::move(coordinator)), watch_(std::move(watch)) {}
+
+  void Call(CoordinatorRequest request, Callback<CoordinatorReply> done) override {
+    if (const auto* heartbeat = std::get_if<v1::HeartbeatRequest>(&request)) watch_(*heartbeat);
+    coordinator_->Call(std::move(request), std::move(done));
+  }
+
+ private:
+  const std::unique_ptr<CoordinatorEndpoint> coordinator_;
+  const Watch watch_;
+};
+
 bool HasCopies(const Scenario& scenario) { return scenario.job.cluster().replicas() > 1; }
 
 bool HasCheckpoints(const Scenario& scenario) { return !scenario.job.checkpoint().dir().empty(); }
@@ -282,6 +300,14 @@ void SimulatedCluster::StartServer(uint32_t port) {
   const auto index = static_cast<uint32_t>(servers_.size());
   server_of_port_[port] = index;
   Member* const member = servers_.emplace_back(StartMember(1000 + 2 * index)).get();
+  member->coordinator = std::make_unique<WatchedHeartbeats>(
+      std::move(member->coordinator), [this, index](const v1::HeartbeatRequest& heartbeat) {
+        if (!HasCopies(scenario_) || heartbeat.next_steps().empty()) return;
+        const v1::JobView view = Status().view();
+        copies_.CheckNextSteps(index, heartbeat, [&view](uint32_t worker) {
+          return view.workers(static_cast<int>(worker)).holds_place();
+        });
+      });
   ParameterServer::Options options;
   options.clock = &member->process;
   options.coordinator = member->coordinator.get();
@@ -334,12 +360,12 @@ void SimulatedCluster::LoseServer(const ServerLoss& loss) {
     if (IncarnationOf(scenario_, kFirstServerIncarnation + index) != incarnation) continue;
     StopServer(loss, incarnation, *servers_[index]);
     if (loss.kind != ServerLoss::Kind::kKill || !loss.is_noticed) continue;
-    v1::HeartbeatRequest broken;
+    v1::AttendRequest broken;
     broken.set_role(v1::HeartbeatRequest::SERVER);
     broken.set_id(loss.server);
     broken.set_incarnation(incarnation.value());
     coordinator_process_.RunAfter(network_.options().latency,
-                                  [this, broken] { coordinator_->NoteBrokenHeartbeat(broken); });
+                                  [this, broken] { coordinator_->NoteBroken(broken); });
   }
   if (loss.returns_after > absl::ZeroDuration()) {
     world_.RunAfter(loss.returns_after, [this, &loss, port] {

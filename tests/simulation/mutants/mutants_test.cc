@@ -107,12 +107,13 @@ const std::map<std::string, std::string>& RulesOfLosses() {
       {"acknowledged_after_take_over", "update scale"},
       {"alone_after_a_fault", "the job has failed"},
       {"copy_not_whole_takes_over", "the job has failed"},
-      {"copy_number_given_again", "staleness bound"},
+      {"copy_number_given_again", "copies agree"},
       {"cut_number_not_copied", "copies agree"},
       {"dead_connection_not_ended", "every exchange is answered"},
       {"initial_values_not_copied", "copies agree"},
       {"kept_push_answered", "the job has failed"},
       {"moment_in_pieces", "every exchange is answered"},
+      {"next_step_before_copy", "copies first"},
       {"orphan_not_copied", "copies agree"},
   };
   return rules;
