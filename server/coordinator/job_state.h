@@ -76,8 +76,8 @@ class JobState {
   CheckpointPlan::Work TakeCheckpointWork() { return checkpoint_.TakeWork(); }
   void EndCheckpointWork(const absl::StatusOr<std::string>& result);
 
-  // A registered member has been silent for the lease; or its connection has broken,
-  // and it has not come again.
+  // A registered member has been silent for the lease; or its connection has broken, and it has not
+  // come again.
   void DeclareDead(MemberKey member, bool is_broken = false);
   // Whether the member is live and of this incarnation, and nothing would be lost with it: a worker
   // whose place would be held, or a server whose shards have whole copies.

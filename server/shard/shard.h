@@ -107,8 +107,8 @@ class Shard {
   // The smallest one, or the step in which a program has operations left; kLargestStep without
   // slices.
   Step OpenStep(WorkerId worker);
-  // Runs `done` as a reply does: not before the shard's copy has all changes so far. Its status is
-  // UNAVAILABLE, or End's, if nobody may rely on that.
+  // Runs `done` as a reply does: not before the shard's copy has all changes so far. The reply has
+  // End's status if the shard has ended.
   void AfterCopy(ParameterEndpoint::ReplyCallback done);
   // The shard at one moment. The caller sets its id.
   ShardSnapshot Snapshot();

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Kills, stops and cuts off random servers and workers of jobs with two copies of each shard, one loss
-# after the other. Under BSP each job must end with the bits of an undisturbed one; in all jobs the recorded history
-# must keep the consistency contract. Prints the times from a loss to the next step. The last line is one
-# JSON object. The exit code is 1 if anything was wrong; then the files of the jobs are kept.
+# after the other. Under BSP each job must end with the bits of an undisturbed one. In all jobs the
+# recorded history must keep the consistency contract. Prints the times from a loss to the next step.
+# The last line is one JSON object. The exit code is 1 if anything was wrong; then the files of the
+# jobs are kept.
 # Usage: tests/chaos/chaos.sh [--kills=N] [--seed=N] [--kill=WHO] [--signal=SIGNAL] [--consistency=MODE]
 #                             [--codec=CODEC] [--job=JOB] [--programs=DIR] [--server=PROGRAM] [--keep=DIR]
 #   --kills=N       losses in all; 100 unless given
@@ -40,7 +41,7 @@
 #   p50_recovery_s, p99_recovery_s, worst_recovery_s
 #                                  of killed servers; with --kill=worker of killed workers
 #   p50_stop_s, p99_stop_s         the same of stopped ones: a lease of 2 s must end first
-#   p50_cut_s                      the same of those that were cut off
+#   p50_cut_s                      the median time of servers that were cut off
 # The p99 of fewer than 100 times is the longest.
 set -euo pipefail
 
@@ -158,7 +159,7 @@ fi
 run_pid=
 wrong=0
 
-# Of the job that runs.
+# members: process ids of the running job.
 members() { cat "/proc/${run_pid}/task/${run_pid}/children" 2>/dev/null || true; }
 
 # Ends all processes that this script has started.
@@ -305,7 +306,8 @@ flags_of() {
   esac
 }
 
-# run_job NUMBER CONSISTENCY JOB CODEC KILLS: adds its losses, at most so many, to `lost`.
+# run_job NUMBER CONSISTENCY JOB CODEC KILLS: runs a job with at most KILLS losses, and adds them to
+# `lost`.
 run_job() {
   local job="$2 $3 $4" workers servers steps flags name role lost_here=0 who="${kill}" began=${SECONDS}
   local signal expected got

@@ -62,8 +62,8 @@ class Violations {
   void Add(std::string rule, std::string what, std::vector<const RecordedExchange*> exchanges);
   // A violation has shown what became of this update. Each counts once.
   void Note(UpdateFate fate, const Update& update) { updates_[fate].insert(update); }
-  // A version has shown what became of so many updates of the slice, of which nobody knows the
-  // names. The largest number counts.
+  // A version has shown that so many updates of the slice have this fate, but not which ones. The
+  // largest number counts.
   void Note(UpdateFate fate, SliceKey slice, uint64_t updates);
   // Number of updates with this fate.
   size_t CountOf(UpdateFate fate) const;
