@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Checks histories of the simulation that earlier commits have not seen: the hash of the commit
 # gives the first seed. Outside git it is a fixed one. A violation comes with the command that
-# repeats it. A tenth as many have two copies of each shard, and twice as many of these lose servers.
+# repeats it. A tenth as many have two copies of each shard, a fifth lose servers, and a tenth lose
+# coordinators.
 # The last line is "N passed, N failed": the whole counts as one case, or each violation.
 # Usage: deploy/simulation_test.sh [HISTORIES]; 10000 unless given.
 set -euo pipefail
@@ -32,6 +33,7 @@ run_seeds() {
 run_seeds "${histories}"
 run_seeds $((histories / 10)) --copies
 run_seeds $((histories / 5)) --lost_servers
+run_seeds $((histories / 10)) --lost_coordinators
 if [[ ${failed} -eq 0 ]]; then
   echo "1 passed, 0 failed"
 else

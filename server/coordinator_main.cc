@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <initializer_list>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -53,6 +54,15 @@ ABSL_FLAG(
 ABSL_FLAG(uint32_t, max_connections, 0,
           "Limit of open connections of members. Calls on more are refused. 0: 64, and 4 more for "
           "each server and worker of the job.");
+ABSL_FLAG(
+    std::string, state, "",
+    "Folder in which the job is kept, so that it goes on if the coordinator is lost: start it "
+    "again with the same flags and this folder, here or on another machine that has it. "
+    "Servers and workers train meanwhile, and wait for it (--coordinator_seconds). None: the "
+    "job ends with the coordinator.");
+ABSL_FLAG(bool, take_over, false,
+          "With --state: go on with the job although another coordinator may still use the folder, "
+          "because it hangs or its machine cannot be reached. That one ends when it comes back.");
 ABSL_FLAG(std::string, keys, "",
           "Folder with this process's keys for TLS and the job's token (capstan keys makes one). "
           "None: plaintext, within this machine.");
@@ -92,6 +102,8 @@ constexpr absl::string_view kMonitoring = "Probes, metrics, page and logs";
 constexpr ProgramFlag kFlags[] = {
     {kJob, "job", "FILE"},
     {kJob, "summary_json", "FILE"},
+    {kJob, "state", "DIR"},
+    {kJob, "take_over", ""},
     {kListens, "listen", "HOST:PORT"},
     {kListens, "port_file", "FILE"},
     {kListens, "max_connections", "N"},
@@ -122,11 +134,11 @@ absl::Duration LingerTime(const v1::JobSpec& job, const JobOutcome& outcome, boo
        had_all_members ? absl::ZeroDuration() : absl::Seconds(job.membership().lease_seconds())});
 }
 
-// Returns early on SIGINT or SIGTERM: its number. Otherwise 0.
-int Linger(absl::Duration duration) {
+// Returns early on one of these signals: its number. Otherwise 0.
+int Linger(absl::Duration duration, std::initializer_list<int> signals = {SIGINT, SIGTERM}) {
   sigset_t ends;
   sigemptyset(&ends);
-  for (const int signal : {SIGINT, SIGTERM}) sigaddset(&ends, signal);
+  for (const int signal : signals) sigaddset(&ends, signal);
   const timespec timeout = absl::ToTimespec(duration);
   return std::max(sigtimedwait(&ends, nullptr, &timeout), 0);
 }
@@ -164,23 +176,32 @@ CoordinatorProcess::Options ProcessOptions(const v1::JobSpec& job) {
   options.listen = absl::GetFlag(FLAGS_listen);
   options.max_connections = absl::GetFlag(FLAGS_max_connections);
   options.http_listen = absl::GetFlag(FLAGS_http_listen);
+  options.state = absl::GetFlag(FLAGS_state);
+  options.takes_over = absl::GetFlag(FLAGS_take_over);
   options.on_end = [] { kill(getpid(), SIGUSR1); };
   return options;
 }
 
 // Waits for the job's end, and for those who ask how it was. SIGINT and SIGTERM end the job. Sets
-// `is_terminated` after a SIGTERM.
-JobOutcome AwaitEnd(CoordinatorProcess& process, const v1::JobSpec& job, const sigset_t& signals,
-                    bool* is_terminated) {
+// `is_terminated` after a SIGTERM. The error is that of a coordinator without which the job goes
+// on.
+absl::StatusOr<JobOutcome> AwaitEnd(CoordinatorProcess& process, const v1::JobSpec& job,
+                                    const sigset_t& signals, bool* is_terminated) {
   // Anybody may send a SIGUSR1. The job has ended only if the outcome is set.
   std::string interruption;
   while (!process.has_ended() && interruption.empty()) {
+    RETURN_IF_ERROR(process.lost());
     int signal = 0;
     sigwait(&signals, &signal);
     if (signal == SIGUSR1) continue;
     *is_terminated = signal == SIGTERM;
     interruption = absl::StrCat("interrupted by SIG", sigabbrev_np(signal));
     process.Interrupt(interruption);
+  }
+  // The end is kept first. A disk that fails must not hold this process.
+  const absl::Duration most = absl::Seconds(job.membership().lease_seconds()) + absl::Seconds(1);
+  if (!process.has_ended() && Linger(most, {SIGUSR1}) == 0 && !process.has_ended()) {
+    return absl::CancelledError(absl::StrCat(interruption, "; the end of the job was not kept"));
   }
   JobOutcome ended = process.outcome();
   // The job may have ended for another reason just before.
@@ -204,6 +225,10 @@ absl::Status Coordinate(const Args& args, bool* is_terminated) {
   absl::StatusOr<v1::JobSpec> read = EffectiveJob(absl::GetFlag(FLAGS_job), args);
   if (!read.ok()) return absl::InvalidArgumentError(read.status().message());
   v1::JobSpec job = *std::move(read);
+  if (absl::GetFlag(FLAGS_take_over) && absl::GetFlag(FLAGS_state).empty()) {
+    return absl::InvalidArgumentError(
+        "--take_over: expected --state=DIR, the folder of the job's state, too");
+  }
   // Servers may run in other folders.
   ResolveModelPaths(/*folder=*/"", &job);
   const sigset_t signals = BlockSignals();
@@ -213,8 +238,10 @@ absl::Status Coordinate(const Args& args, bool* is_terminated) {
             << job.cluster().num_servers() << " servers and " << job.cluster().num_workers()
             << " workers";
   RETURN_IF_ERROR(WriteFile(absl::GetFlag(FLAGS_port_file), process->address() + "\n"));
-  const JobOutcome ended = AwaitEnd(*process, job, signals, is_terminated);
+  const absl::StatusOr<JobOutcome> awaited = AwaitEnd(*process, job, signals, is_terminated);
   process->Stop();
+  RETURN_IF_ERROR(awaited.status());
+  const JobOutcome& ended = *awaited;
   const std::string summary = SummaryJson(job, ended) + "\n";
   const absl::Status written = WriteFile(absl::GetFlag(FLAGS_summary_json), summary);
   RETURN_IF_ERROR(ended.status);

@@ -23,7 +23,9 @@
 #include "common/transport/grpc/grpc_setup.h"
 #include "server/service/server_process.h"
 
-ABSL_FLAG(std::string, coordinator, "", "Address of the job's coordinator. Required.");
+ABSL_FLAG(std::string, coordinator, "",
+          "Address of the job's coordinator. Several with commas between them are tried in turn. "
+          "Required.");
 ABSL_FLAG(std::string, listen, "127.0.0.1:0",
           "Address to serve on, reachable for the workers. Port 0 takes a free one.");
 ABSL_FLAG(std::string, advertise_host, "",
@@ -53,8 +55,10 @@ ABSL_FLAG(
     bool, insecure, false,
     "Plaintext also from and to other machines: only in a network that you trust. With --keys "
     "callers prove the job's token.");
-ABSL_FLAG(double, rpc_deadline_seconds, 30,
-          "Time of retries while the coordinator cannot be reached.");
+ABSL_FLAG(
+    double, rpc_deadline_seconds, 30,
+    "Time of retries while the coordinator cannot be reached. If it keeps its state, it has the "
+    "job's --coordinator_seconds once it has answered.");
 ABSL_FLAG(double, connect_seconds, 0,
           "Time of retries until the coordinator answers for the first time, if it is longer than "
           "--rpc_deadline_seconds.");
@@ -80,7 +84,7 @@ constexpr absl::string_view kTrust = "Trust";
 constexpr absl::string_view kMonitoring = "Probes, metrics, logs and traces";
 
 constexpr ProgramFlag kFlags[] = {
-    {kCoordinator, "coordinator", "HOST:PORT"},
+    {kCoordinator, "coordinator", "HOST:PORT,..."},
     {kCoordinator, "rpc_deadline_seconds", "SECONDS"},
     {kCoordinator, "connect_seconds", "SECONDS"},
     {kListens, "listen", "HOST:PORT"},

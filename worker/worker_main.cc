@@ -26,9 +26,13 @@
 #include "worker/runtime/make_engine.h"
 #include "worker/runtime/worker_process.h"
 
-ABSL_FLAG(std::string, coordinator, "", "Address of the job's coordinator. Required.");
-ABSL_FLAG(double, rpc_deadline_seconds, 30,
-          "Time of retries while the coordinator cannot be reached.");
+ABSL_FLAG(std::string, coordinator, "",
+          "Address of the job's coordinator. Several with commas between them are tried in turn. "
+          "Required.");
+ABSL_FLAG(
+    double, rpc_deadline_seconds, 30,
+    "Time of retries while the coordinator cannot be reached. If it keeps its state, it has the "
+    "job's --coordinator_seconds once it has answered.");
 ABSL_FLAG(double, connect_seconds, 0,
           "Time of retries until the coordinator answers for the first time, if it is longer than "
           "--rpc_deadline_seconds.");
@@ -78,7 +82,7 @@ constexpr absl::string_view kMonitoring = "Probes, metrics and logs";
 constexpr absl::string_view kRecords = "What is recorded";
 
 constexpr ProgramFlag kFlags[] = {
-    {kCoordinator, "coordinator", "HOST:PORT"},
+    {kCoordinator, "coordinator", "HOST:PORT,..."},
     {kCoordinator, "rpc_deadline_seconds", "SECONDS"},
     {kCoordinator, "connect_seconds", "SECONDS"},
     {kCoordinator, "device", "DEVICE"},

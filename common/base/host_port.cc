@@ -8,7 +8,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "common/base/printable_text.h"
+#include "common/base/status_macros.h"
 
 namespace capstan {
 namespace {
@@ -52,6 +54,25 @@ absl::StatusOr<HostPort> ParseHostPort(absl::string_view what, absl::string_view
   return absl::InvalidArgumentError(
       absl::StrCat(what, ": expected host:port with a port from ", least_port, " to ", kLargestPort,
                    ", got \"", ShortPrintableText(text), "\"", AdviceFor(text, host)));
+}
+
+absl::StatusOr<std::vector<std::string>> ParseAddresses(absl::string_view what,
+                                                        absl::string_view text) {
+  std::vector<std::string> addresses;
+  for (const absl::string_view address : absl::StrSplit(text, ',')) {
+    if (address.empty() && !text.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          what, ": expected host:port, or several of them with one comma between two, ", "got \"",
+          ShortPrintableText(text), "\""));
+    }
+    RETURN_IF_ERROR(ParseHostPort(what, address).status());
+    if (std::find(addresses.begin(), addresses.end(), address) != addresses.end()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(what, ": expected different addresses, got ", address, " twice"));
+    }
+    addresses.emplace_back(address);
+  }
+  return addresses;
 }
 
 }  // namespace capstan

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 namespace capstan {
 namespace {
@@ -71,6 +72,33 @@ TEST(HostPortTest, SaysWhatToDo) {
             std::string::npos);
   EXPECT_NE(ErrorOf("::1:4000").find("; an IPv6 address needs brackets, as in [::1]:4000"),
             std::string::npos);
+}
+
+TEST(AddressesTest, OneOrSeveralAreReadInTheirOrder) {
+  EXPECT_EQ(*ParseAddresses("--coordinator", "a:1"), std::vector<std::string>{"a:1"});
+  EXPECT_EQ(*ParseAddresses("--coordinator", "b:1,[::1]:4000,a:1"),
+            (std::vector<std::string>{"b:1", "[::1]:4000", "a:1"}));
+}
+
+TEST(AddressesTest, BadListsAreRefused) {
+  const auto error_of = [](const std::string& text) {
+    const absl::Status status = ParseAddresses("--coordinator", text).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << text;
+    return std::string(status.message());
+  };
+  for (const char* text : {"a:1,", ",a:1", "a:1,,b:1", ","}) {
+    EXPECT_EQ(error_of(text),
+              std::string("--coordinator: expected host:port, or several of them with one comma "
+                          "between two, got \"") +
+                  text + "\"");
+  }
+  EXPECT_EQ(error_of("a:1,b:1,a:1"), "--coordinator: expected different addresses, got a:1 twice");
+  EXPECT_EQ(error_of(""),
+            "--coordinator: expected host:port with a port from 1 to 65535, got \"\"");
+  EXPECT_EQ(error_of("a:1, b:1"),
+            "--coordinator: expected host:port with a port from 1 to 65535, got \" b:1\"");
+  EXPECT_EQ(error_of("a:1,b"),
+            "--coordinator: expected host:port with a port from 1 to 65535, got \"b\"");
 }
 
 }  // namespace

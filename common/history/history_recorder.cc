@@ -22,7 +22,7 @@ bool HasTestValues(const v1::JobSpec& job) {
   return job.model().type() == v1::ModelSpec::UPDATES && !is_rounded;
 }
 
-v1::HistoryRecord Header(const v1::JobSpec& job) {
+v1::HistoryRecord Header(const v1::JobSpec& job, absl::Duration coordinator_patience) {
   v1::HistoryRecord record;
   v1::HistoryHeader& header = *record.mutable_header();
   header.set_format_version(1);
@@ -34,7 +34,8 @@ v1::HistoryRecord Header(const v1::JobSpec& job) {
   header.set_clock_skew_ns(absl::ToInt64Nanoseconds(kClockSkew));
   const v1::MembershipSpec& membership = job.membership();
   header.set_settle_ns(absl::ToInt64Nanoseconds(
-      absl::Seconds(membership.lease_seconds() + membership.rpc_deadline_seconds())));
+      absl::Seconds(membership.lease_seconds() + membership.rpc_deadline_seconds()) +
+      coordinator_patience));
   return record;
 }
 
@@ -57,12 +58,13 @@ absl::StatusOr<std::unique_ptr<HistoryRecorder>> HistoryRecorder::Create(const s
 }
 
 std::unique_ptr<ParameterEndpoint> HistoryRecorder::Record(
-    const v1::JobSpec& job, std::unique_ptr<ParameterEndpoint> exchanges) {
+    const v1::JobSpec& job, std::unique_ptr<ParameterEndpoint> exchanges,
+    absl::Duration coordinator_patience) {
   {
     MutexLock lock(&mu_);
     if (!std::exchange(has_header_, true)) {
       recording_.has_values = recording_.has_changes = HasTestValues(job);
-      v1::HistoryRecord record = Header(job);
+      v1::HistoryRecord record = Header(job, coordinator_patience);
       record.mutable_header()->set_restored_step(restored_step_);
       file_->Append(record);
       // A job that goes on from a checkpoint may have another consistency since.

@@ -33,9 +33,11 @@ class HistoryRecorder {
                                                                  Incarnation incarnation,
                                                                  Clock* clock);
 
-  // Wraps the exchanges of the worker with the servers of `job`. The recorder outlives the result.
-  std::unique_ptr<ParameterEndpoint> Record(const v1::JobSpec& job,
-                                            std::unique_ptr<ParameterEndpoint> exchanges);
+  // Wraps the exchanges of the worker with the servers of `job`. The job goes on without its
+  // coordinator for `coordinator_patience` at most. The recorder outlives the result.
+  std::unique_ptr<ParameterEndpoint> Record(
+      const v1::JobSpec& job, std::unique_ptr<ParameterEndpoint> exchanges,
+      absl::Duration coordinator_patience = absl::ZeroDuration());
 
   // Records the news in a view of the job: its promises, the entry of this worker, and the job's
   // end.

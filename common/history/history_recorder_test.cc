@@ -64,6 +64,22 @@ std::pair<v1::ExchangeEnded, bool> FirstAnswer(v1::ModelSpec::Type model,
   return {records.back().ended(), records.front().header().has_test_values()};
 }
 
+// In seconds; by default a lease has 10 s, and a deadline 30 s.
+int64_t SettlingTime(absl::Duration coordinator_patience) {
+  const std::string folder = FreshFolder("settling_time");
+  FakeClock clock;
+  const auto recorder = HistoryRecorder::Create(folder, Incarnation(0xabc), &clock).value();
+  recorder->Record(v1::JobSpec(), std::make_unique<OnePushServer>(), coordinator_patience);
+  EXPECT_TRUE(recorder->Finish().ok());
+  const auto records = ReadHistoryFile(folder + "/worker-abc.history").value();
+  return records.front().header().settle_ns() / 1'000'000'000;
+}
+
+TEST(HistoryRecorderTest, NewsMayComeLaterIfTheCoordinatorMayBeAway) {
+  EXPECT_EQ(SettlingTime(absl::ZeroDuration()), 40);
+  EXPECT_EQ(SettlingTime(absl::Seconds(600)), 640);
+}
+
 TEST(HistoryRecorderTest, ValuesAreRecordedOnlyIfTheyShowTheirUpdates) {
   for (const std::string codec : {"float32", "topk:0.1"}) {
     const auto [answer, has_values] = FirstAnswer(v1::ModelSpec::UPDATES, codec);

@@ -242,6 +242,11 @@ void CheckMembership(const v1::MembershipSpec& membership, JobChecker* checker) 
   const double replace = membership.replace_seconds();
   checker->Expect(replace == 0 || IsPositive(replace), "replace_seconds",
                   "0 (no place is held) or a finite number above 0");
+  const double coordinator = membership.coordinator_seconds();
+  // The default does not count: a longer deadline takes its place.
+  checker->Expect(
+      IsPositive(coordinator) && (coordinator >= deadline || !membership.has_coordinator_seconds()),
+      "coordinator_seconds", absl::StrCat("at least rpc_deadline_seconds (", deadline, ")"));
 }
 
 // Accepts names, but no patterns of UCX: tcp must be named to be used.

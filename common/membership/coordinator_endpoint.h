@@ -5,7 +5,9 @@
 #include <variant>
 
 #include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "common/base/clock.h"
 #include "common/base/one_shot.h"
 #include "proto/coordinator_service.pb.h"
@@ -54,6 +56,15 @@ class CoordinatorEndpoint {
   // A reply is that of the request: ReplyOf. Callers use the two functions below.
   virtual void Call(CoordinatorRequest request, Callback<CoordinatorReply> done) = 0;
 };
+
+// The view in the reply: none if it has no news. INTERNAL: it cannot be read.
+inline absl::StatusOr<v1::JobView> ViewOf(const v1::HeartbeatReply& reply) {
+  v1::JobView view;
+  if (view.ParseFromString(reply.view())) return view;
+  return absl::InternalError(
+      absl::StrCat("expected a view of the job in the reply to a heartbeat, got ",
+                   reply.view().size(), " other bytes"));
+}
 
 // Calls the coordinator.
 template <typename Request>

@@ -44,6 +44,7 @@ absl::Status CheckpointTimeoutError() {
 // The parts of a call; they live until its reply.
 template <typename Request>
 struct OpenCall {
+  GrpcCoordinatorLinks::LinkPointer link;
   grpc::ClientContext context;
   Request request;
   ReplyOf<Request> reply;
@@ -54,28 +55,26 @@ struct OpenCall {
 // A longer try is given up and repeated, over another connection if need be.
 constexpr absl::Duration kLongestTry = absl::Seconds(5);
 
-std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
-                                           const GrpcSecurity& security) {
-  grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
-  // A coordinator that was started again may have another address. The default is 30 s.
-  arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 1000);
-  arguments.SetMaxReceiveMessageSize(kMaxViewBytes);
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);  // the environment would configure it
-  return grpc::CreateCustomChannel(address, security.channel_credentials(), arguments);
+absl::Status CheckVersion(const v1::GetJobReply& reply, const std::string& address) {
+  const std::string& version = reply.version();
+  const uint32_t wire_version = std::max(reply.wire_version(), 1u);
+  if (version == kVersion && wire_version == kWireVersion) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("coordinator ", address, ": expected version ", kVersion,
+                   " with messages of version ", kWireVersion, ", as this program has it, got ",
+                   version.empty() ? "an older one"
+                                   : absl::StrCat(PrintableText(version), " with ", wire_version),
+                   "; use programs of one version on all machines"));
 }
 
 }  // namespace
 
-GrpcCoordinatorClient::GrpcCoordinatorClient(const std::string& address, Clock& clock,
+GrpcCoordinatorClient::GrpcCoordinatorClient(std::vector<std::string> addresses, Clock& clock,
                                              absl::Duration timeout, SecurityPointer security)
-    : address_(address),
-      security_(std::move(security)),
-      channel_(MakeChannel(address, *security_)),
+    : security_(std::move(security)),
       clock_(clock),
       timeout_(timeout),
-      heartbeat_interval_(absl::Seconds(v1::MembershipSpec().heartbeat_seconds())) {}
+      links_(std::move(addresses), security_, clock) {}
 
 GrpcCoordinatorClient::~GrpcCoordinatorClient() {
   std::map<grpc::ClientContext*, std::shared_ptr<grpc::ClientContext>> open;
@@ -84,20 +83,31 @@ GrpcCoordinatorClient::~GrpcCoordinatorClient() {
     is_closing_ = true;
     open = open_;
   }
-  for (const auto& [context, call] : open) context->TryCancel();
+  for (const auto& [context, call] : open) {
+    if (call != nullptr) call->TryCancel();
+  }
   open.clear();
   MutexLock lock(&mu_);
   while (!open_.empty()) clock_.WaitUntil(mu_, all_closed_, absl::InfiniteFuture());
 }
 
 void GrpcCoordinatorClient::Call(CoordinatorRequest request, Callback<CoordinatorReply> done) {
-  if (const auto* heartbeat = std::get_if<v1::HeartbeatRequest>(&request)) Attend(*heartbeat);
+  LinkPointer link = links_.current();
+  if (const absl::Status status = links_.CheckReady(link); !status.ok()) {
+    links_.NoteFailure(link, status);
+    links_.Return(std::move(link));
+    return done(status);
+  }
+  if (const auto* beat = std::get_if<v1::HeartbeatRequest>(&request)) Attend(*beat, link);
   Limit limit = LimitOf(request);
-  std::visit([&](auto& one) { Send(std::move(one), std::move(limit), std::move(done)); }, request);
+  std::visit([&](auto& one) { Send(std::move(one), link, std::move(limit), std::move(done)); },
+             request);
+  links_.Return(std::move(link));
 }
 
-void GrpcCoordinatorClient::Attend(const v1::HeartbeatRequest& member) {
-  const Member key{member.role(), member.id(), member.incarnation()};
+void GrpcCoordinatorClient::Attend(const v1::HeartbeatRequest& member, const LinkPointer& link) {
+  const std::pair<Member, const GrpcCoordinatorLinks::Link*> key{
+      {member.role(), member.id(), member.incarnation()}, link.get()};
   {
     MutexLock lock(&mu_);
     if (!attending_.insert(key).second) return;
@@ -107,7 +117,7 @@ void GrpcCoordinatorClient::Attend(const v1::HeartbeatRequest& member) {
   request.set_id(member.id());
   request.set_incarnation(member.incarnation());
   // When it ends, the next heartbeat opens another one.
-  Send(std::move(request), {absl::InfiniteDuration(), absl::OkStatus()},
+  Send(std::move(request), link, {absl::InfiniteDuration(), absl::OkStatus()},
        [this, key](const absl::StatusOr<CoordinatorReply>&) {
          MutexLock lock(&mu_);
          attending_.erase(key);
@@ -125,15 +135,20 @@ GrpcCoordinatorClient::Limit GrpcCoordinatorClient::LimitOf(const CoordinatorReq
   absl::Duration timeout = timeout_;
   if (std::holds_alternative<v1::HeartbeatRequest>(request)) {
     MutexLock lock(&mu_);
-    timeout += heartbeat_interval_;  // parked at most
+    // Another coordinator may have begun the lease when this one hung.
+    const absl::Duration half_lease = absl::Seconds(membership_.lease_seconds()) / 2;
+    if (links_.has_several()) timeout = std::min(timeout, half_lease);
+    timeout += absl::Seconds(membership_.heartbeat_seconds());  // parked at most
   }
   return {timeout, absl::UnavailableError("the coordinator did not answer in time")};
 }
 
 template <typename Request>
-void GrpcCoordinatorClient::Send(Request request, Limit limit, Callback<CoordinatorReply> done) {
+void GrpcCoordinatorClient::Send(Request request, const LinkPointer& link, Limit limit,
+                                 Callback<CoordinatorReply> done) {
   auto owner = std::make_shared<OpenCall<Request>>();
   OpenCall<Request>* const call = owner.get();
+  call->link = link;
   call->context.set_deadline(absl::ToChronoTime(clock_.Now() + limit.timeout));
   const auto name = absl::StripSuffix(Request::descriptor()->name(), "Request");
   security_->Authorize(kCoordinatorAudience, name, call->context);
@@ -146,19 +161,23 @@ void GrpcCoordinatorClient::Send(Request request, Limit limit, Callback<Coordina
   }
   call->done = std::move(done);
   call->late = std::move(limit.error);
-  grpc::TemplatedGenericStub<Request, ReplyOf<Request>>(channel_).UnaryCall(
-      &call->context, absl::StrCat("/", v1::CoordinatorService::service_full_name(), "/", name),
-      grpc::StubOptions(), &call->request, &call->reply, [this, call](const grpc::Status& status) {
-        auto done = std::move(call->done);
-        absl::Status error = status.ok() ? NoteAnswer(call->reply) : ErrorOf(status, call->late);
-        if (error.ok()) {
-          done(CoordinatorReply(std::move(call->reply)));
-        } else {
-          done(std::move(error));
-        }
-        done = nullptr;  // before Close lets the destructor return
-        Close(&call->context);
-      });
+  grpc::TemplatedGenericStub<Request, ReplyOf<Request>>(link->channel)
+      .UnaryCall(&call->context,
+                 absl::StrCat("/", v1::CoordinatorService::service_full_name(), "/", name),
+                 grpc::StubOptions(), &call->request, &call->reply,
+                 [this, call](const grpc::Status& status) {
+                   auto done = std::move(call->done);
+                   LinkPointer link = std::move(call->link);
+                   absl::Status error = status.ok() ? NoteAnswer(call->reply, link)
+                                                    : ErrorOf(status, call->late, link);
+                   if (error.ok()) {
+                     done(CoordinatorReply(std::move(call->reply)));
+                   } else {
+                     done(std::move(error));
+                   }
+                   done = nullptr;  // before Close lets the destructor return
+                   Close(&call->context, std::move(link));
+                 });
 }
 
 bool GrpcCoordinatorClient::Open(std::shared_ptr<grpc::ClientContext> context) {
@@ -169,13 +188,30 @@ bool GrpcCoordinatorClient::Open(std::shared_ptr<grpc::ClientContext> context) {
   return true;
 }
 
-void GrpcCoordinatorClient::Close(grpc::ClientContext* context) {
+void GrpcCoordinatorClient::Close(grpc::ClientContext* context, LinkPointer link) {
+  std::shared_ptr<grpc::ClientContext> call;
+  {
+    MutexLock lock(&mu_);
+    call = std::move(open_.at(context));
+  }
+  call = nullptr;  // It holds the channel. The link must be the last that does.
+  links_.Return(std::move(link));
   MutexLock lock(&mu_);
   open_.erase(context);
   all_closed_.NotifyAll();
 }
 
-absl::Status GrpcCoordinatorClient::ErrorOf(const grpc::Status& status, const absl::Status& late) {
+absl::Status GrpcCoordinatorClient::ErrorOf(const grpc::Status& status, const absl::Status& late,
+                                            const LinkPointer& link) {
+  absl::Status error = MeaningOf(status, late, link->address);
+  if (!absl::IsUnavailable(error)) return error;
+  if (links_.has_several()) error = Annotate(error, link->address);
+  links_.NoteFailure(link, error);
+  return error;
+}
+
+absl::Status GrpcCoordinatorClient::MeaningOf(const grpc::Status& status, const absl::Status& late,
+                                              const std::string& address) {
   const absl::Status error = AbslStatus(status);
   if (absl::IsUnavailable(error) || absl::IsDeadlineExceeded(error)) {
     RETURN_IF_ERROR(CheckOpenFiles());  // It could not even call.
@@ -196,7 +232,7 @@ absl::Status GrpcCoordinatorClient::ErrorOf(const grpc::Status& status, const ab
         MutexLock lock(&mu_);
         if (has_been_answered_) return error;
       }
-      return security_->Explain(address_, error);
+      return security_->Explain(address, error);
     }
     // The caller waits for the end of the coordinator's own errors with this code.
     case absl::StatusCode::kResourceExhausted:
@@ -211,48 +247,46 @@ absl::Status GrpcCoordinatorClient::ErrorOf(const grpc::Status& status, const ab
 }
 
 template <typename Reply>
-absl::Status GrpcCoordinatorClient::NoteAnswer(const Reply& reply) {
+absl::Status GrpcCoordinatorClient::NoteAnswer(const Reply& reply, const LinkPointer& link) {
+  links_.NoteAnswer(link);
   absl::Status same_version;
-  if constexpr (std::is_same_v<Reply, v1::GetJobReply>) same_version = CheckVersion(reply);
+  if constexpr (std::is_same_v<Reply, v1::GetJobReply>) {
+    same_version = CheckVersion(reply, link->address);
+  }
   MutexLock lock(&mu_);
   has_been_answered_ = true;
   if constexpr (std::is_same_v<Reply, v1::GetJobReply>) {
-    heartbeat_interval_ = absl::Seconds(reply.job().membership().heartbeat_seconds());
+    membership_ = reply.job().membership();
   }
   return same_version;
 }
 
-absl::Status GrpcCoordinatorClient::CheckVersion(const v1::GetJobReply& reply) const {
-  const std::string& version = reply.version();
-  const uint32_t wire_version = std::max(reply.wire_version(), 1u);
-  if (version == kVersion && wire_version == kWireVersion) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat("coordinator ", address_, ": expected version ", kVersion,
-                   " with messages of version ", kWireVersion, ", as this program has it, got ",
-                   version.empty() ? "an older one"
-                                   : absl::StrCat(PrintableText(version), " with ", wire_version),
-                   "; use programs of one version on all machines"));
-}
-
 absl::StatusOr<std::unique_ptr<CoordinatorEndpoint>> ConnectToCoordinator(
-    const std::string& address, absl::Duration rpc_deadline, Clock* clock, Random jitter,
-    SecurityPointer security, absl::Duration first_deadline) {
-  if (address.empty()) {
+    CoordinatorOptions options, Clock* clock, Random jitter) {
+  if (options.addresses.empty()) {
     return absl::InvalidArgumentError("expected --coordinator=HOST:PORT, got none");
   }
-  RETURN_IF_ERROR(ParseHostPort("--coordinator", address).status());
-  if (!(rpc_deadline > absl::ZeroDuration())) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--rpc_deadline_seconds: expected more than 0, got ", absl::ToDoubleSeconds(rpc_deadline)));
+  ASSIGN_OR_RETURN(std::vector<std::string> addresses,
+                   ParseAddresses("--coordinator", options.addresses));
+  if (!(options.rpc_deadline > absl::ZeroDuration())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--rpc_deadline_seconds: expected more than 0, got ",
+                     absl::ToDoubleSeconds(options.rpc_deadline)));
   }
-  RetryingCoordinator::Options options;
-  options.address = address;
-  options.rpc_deadline = rpc_deadline;
-  options.first_deadline = first_deadline;
-  return std::make_unique<RetryingCoordinator>(
-      options, *clock, jitter,
-      std::make_unique<GrpcCoordinatorClient>(address, *clock, std::min(rpc_deadline, kLongestTry),
-                                              std::move(security)));
+  RetryingCoordinator::Options retrying;
+  // So often is each address tried.
+  retrying.longest_pause /= static_cast<int64_t>(addresses.size());
+  retrying.address = std::move(options.addresses);
+  retrying.rpc_deadline = options.rpc_deadline;
+  retrying.first_deadline = options.first_deadline;
+  retrying.is_member = options.is_member;
+  retrying.absence = options.absence;
+  retrying.is_ending = std::move(options.is_ending);
+  auto client = std::make_unique<GrpcCoordinatorClient>(std::move(addresses), *clock,
+                                                        std::min(options.rpc_deadline, kLongestTry),
+                                                        std::move(options.security));
+  return std::make_unique<RetryingCoordinator>(std::move(retrying), *clock, jitter,
+                                               std::move(client));
 }
 
 }  // namespace capstan

@@ -67,7 +67,7 @@ class MemberAgent::State : public std::enable_shared_from_this<State> {
  private:
   using Work = absl::AnyInvocable<void()>;
 
-  void OnReply(absl::Time sent_at, absl::StatusOr<v1::HeartbeatReply> reply);
+  void OnReply(absl::Time sent_at, absl::StatusOr<v1::JobView> view);
   // Does all noted work, unless another thread is busy.
   void DoWork();
   // Null, and no longer busy, without work.
@@ -117,17 +117,17 @@ void MemberAgent::State::Stop() {
   if (timer != 0) clock_.Cancel(timer);
 }
 
-void MemberAgent::State::OnReply(absl::Time sent_at, absl::StatusOr<v1::HeartbeatReply> reply) {
+void MemberAgent::State::OnReply(absl::Time sent_at, absl::StatusOr<v1::JobView> view) {
   {
     MutexLock lock(&mu_);
     --num_open_heartbeats_;
     if (is_stopped_) return;
     bool may_send_now = clock_.Now() - sent_at >= kLeastInterval;
-    if (!reply.ok()) {
-      lost_ = reply.status();
-    } else if (reply->view().version() > received_version_) {
-      received_version_ = reply->view().version();
-      views_.push_back(std::move(*reply->mutable_view()));
+    if (!view.ok()) {
+      lost_ = view.status();
+    } else if (view->version() > received_version_) {
+      received_version_ = view->version();
+      views_.push_back(*std::move(view));
       may_send_now = true;
     }
     if (num_open_heartbeats_ == 0) {
@@ -203,10 +203,11 @@ void MemberAgent::State::SendHeartbeat(uint64_t view_version, uint64_t received_
   if (options_.report) options_.report(request);
   // Read last: a worker that the report calls leaving has done its last step by now.
   if (options_.progress) *request.mutable_progress() = options_.progress();
-  CallCoordinator(
-      coordinator_, std::move(request),
-      [self = shared_from_this(), sent_at = clock_.Now()](
-          absl::StatusOr<v1::HeartbeatReply> reply) { self->OnReply(sent_at, std::move(reply)); });
+  CallCoordinator(coordinator_, std::move(request),
+                  [self = shared_from_this(),
+                   sent_at = clock_.Now()](const absl::StatusOr<v1::HeartbeatReply>& reply) {
+                    self->OnReply(sent_at, reply.ok() ? ViewOf(*reply) : reply.status());
+                  });
 }
 
 MemberAgent::MemberAgent(Options options, CoordinatorEndpoint& coordinator, Clock& clock)

@@ -7,12 +7,17 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "common/base/clock.h"
 #include "common/base/ids.h"
 #include "common/membership/coordinator_endpoint.h"
 #include "proto/coordinator_service.pb.h"
 
 namespace capstan {
+
+// A coordinator whose answer takes longer was away meanwhile. When it is back, it gives all members
+// new leases.
+inline constexpr absl::Duration kLateAnswer = absl::Seconds(2);
 
 // Keeps one registered member in its job: sends heartbeats one after the other, and passes on the
 // views in their replies. Callbacks run one at a time, on the threads of replies and callers; a

@@ -5,16 +5,19 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "common/base/fake_clock.h"
+#include "common/membership/retrying_coordinator.h"
 #include "common/membership/scripted_coordinator.h"
 
 namespace capstan {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 class MemberAgentTest : public ::testing::Test {
@@ -46,9 +49,11 @@ class MemberAgentTest : public ::testing::Test {
     return AnswerAtOnce(version, phase);
   }
   v1::HeartbeatRequest AnswerAtOnce(uint64_t version, v1::Phase phase = v1::TRAINING) {
+    v1::JobView view;
+    view.set_version(version);
+    view.set_phase(phase);
     v1::HeartbeatReply reply;
-    reply.mutable_view()->set_version(version);
-    reply.mutable_view()->set_phase(phase);
+    reply.set_view(view.SerializeAsString());
     return coordinator_.Of<v1::HeartbeatRequest>().Answer(reply);
   }
   size_t NumOpen() const { return coordinator_.Of<v1::HeartbeatRequest>().size(); }
@@ -73,6 +78,16 @@ TEST_F(MemberAgentTest, SaysWhoItIsAndHowFarItIs) {
   EXPECT_EQ(request.incarnation(), 42u);
   EXPECT_EQ(request.view_version(), 0u);
   EXPECT_EQ(request.progress().steps_done(), 7);
+}
+
+TEST_F(MemberAgentTest, AViewThatCannotBeReadIsAnError) {
+  agent_->Start();
+  v1::HeartbeatReply reply;
+  reply.set_view("no view");
+  coordinator_.Of<v1::HeartbeatRequest>().Answer(reply);
+  EXPECT_THAT(views_, IsEmpty());
+  ASSERT_EQ(lost_.size(), 1u);
+  EXPECT_THAT(std::string(lost_[0].message()), HasSubstr("got 7 other bytes"));
 }
 
 // A worker that leaves has done its last step: a heartbeat that says so has that step, too.
@@ -134,6 +149,16 @@ TEST_F(MemberAgentTest, ReportsAtOnceWhenAsked) {
   EXPECT_EQ(coordinator_.Of<v1::HeartbeatRequest>().back().first.progress().steps_done(), 9);
   Answer(1);  // The coordinator answers the older one.
   EXPECT_EQ(NumOpen(), 1u) << "one open heartbeat is enough";
+}
+
+TEST_F(MemberAgentTest, AViewOfALaterCoordinatorIsNewerThanAnyOfAnEarlierOne) {
+  constexpr uint64_t kSecondTerm = uint64_t{2} << 40;
+  agent_->Start();
+  Answer((uint64_t{1} << 40) + 500);
+  Answer(kSecondTerm);
+  Answer((uint64_t{1} << 40) + 501);  // from the earlier one, which does not know that it is over
+  EXPECT_EQ(Answer(kSecondTerm + 1).received_version(), kSecondTerm);
+  EXPECT_THAT(views_, ElementsAre((uint64_t{1} << 40) + 500, kSecondTerm, kSecondTerm + 1));
 }
 
 TEST_F(MemberAgentTest, StopsAfterAFinalView) {
@@ -203,6 +228,81 @@ TEST_F(MemberAgentTest, MayBeDestroyedWhileItPauses) {
   EXPECT_EQ(NumOpen(), 0u);
 }
 
+// With the connection that members have: a coordinator may be away, and another one come back.
+class MemberOfAnyCoordinatorTest : public ::testing::Test {
+ protected:
+  MemberOfAnyCoordinatorTest() {
+    auto inner = std::make_unique<ScriptedCoordinator>();
+    scripted_ = inner.get();
+    connection_ = std::make_unique<RetryingCoordinator>(RetryingCoordinator::Options(), clock_,
+                                                        Random(/*seed=*/1), std::move(inner));
+    CallCoordinator(*connection_, v1::GetJobRequest(), [](const auto&) {});
+    v1::GetJobReply job;
+    job.set_keeps_state(true);
+    scripted_->Of<v1::GetJobRequest>().Answer(job);
+    MemberAgent::Options options;
+    options.role = v1::HeartbeatRequest::WORKER;
+    options.on_view = [this](const v1::JobView& view) { views_.push_back(view.version()); };
+    options.on_lost = [this](const absl::Status& status) { lost_.push_back(status); };
+    agent_ = std::make_unique<MemberAgent>(std::move(options), *connection_, clock_);
+    agent_->Start();
+  }
+
+  // The coordinator answers each try so, for this time.
+  void AnswerAllFor(absl::Duration time, const absl::Status& status) {
+    const absl::Time end = clock_.Now() + time;
+    while (clock_.Now() < end) {
+      auto& open = scripted_->Of<v1::HeartbeatRequest>();
+      while (!open.empty()) open.Answer(status);
+      clock_.Advance(absl::Milliseconds(100));
+    }
+  }
+  void AnswerWithView(uint64_t version) {
+    v1::JobView view;
+    view.set_version(version);
+    v1::HeartbeatReply reply;
+    reply.set_view(view.SerializeAsString());
+    scripted_->Of<v1::HeartbeatRequest>().Answer(reply);
+  }
+  void AwaitTry() {
+    while (scripted_->Of<v1::HeartbeatRequest>().empty()) clock_.Advance(absl::Milliseconds(10));
+  }
+
+  FakeClock clock_;
+  ScriptedCoordinator* scripted_;
+  std::vector<uint64_t> views_;
+  std::vector<absl::Status> lost_;
+  std::unique_ptr<RetryingCoordinator> connection_;
+  std::unique_ptr<MemberAgent> agent_;
+};
+
+TEST_F(MemberOfAnyCoordinatorTest, GoesOnWithTheNextCoordinatorAfterALongAbsence) {
+  AnswerWithView(7);
+  AnswerAllFor(absl::Seconds(500), absl::UnavailableError("connection refused"));
+  AnswerAllFor(absl::Seconds(50), absl::UnavailableError("reads its state"));
+  EXPECT_THAT(lost_, IsEmpty());
+  AwaitTry();
+  AnswerWithView(uint64_t{2} << 40);
+  EXPECT_THAT(views_, ElementsAre(7, uint64_t{2} << 40));
+}
+
+TEST_F(MemberOfAnyCoordinatorTest, EndsIfTheNextOneDoesNotKnowIt) {
+  AnswerWithView(7);
+  AnswerAllFor(absl::Seconds(5), absl::UnavailableError("connection refused"));
+  AwaitTry();
+  scripted_->Of<v1::HeartbeatRequest>().Answer(
+      absl::FailedPreconditionError("worker 0 has not registered"));
+  EXPECT_THAT(lost_, ElementsAre(absl::FailedPreconditionError("worker 0 has not registered")));
+}
+
+TEST_F(MemberOfAnyCoordinatorTest, EndsIfNoneComesInTime) {
+  AnswerAllFor(absl::Seconds(599), absl::UnavailableError("connection refused"));
+  EXPECT_THAT(lost_, IsEmpty());
+  AnswerAllFor(absl::Seconds(2), absl::UnavailableError("connection refused"));
+  ASSERT_EQ(lost_.size(), 1u);
+  EXPECT_EQ(lost_[0].code(), absl::StatusCode::kUnavailable);
+}
+
 TEST(MemberAgentActedOnTest, HeartbeatsGoOnWhileAnotherThreadActsOnTheView) {
   FakeClock clock;
   ScriptedCoordinator coordinator;
@@ -214,9 +314,11 @@ TEST(MemberAgentActedOnTest, HeartbeatsGoOnWhileAnotherThreadActsOnTheView) {
   options.acted_on = [&acted_on] { return acted_on; };
   MemberAgent agent(std::move(options), coordinator, clock);
   agent.Start();
+  v1::JobView view;
+  view.set_version(5);
+  view.set_phase(v1::PLACING);
   v1::HeartbeatReply reply;
-  reply.mutable_view()->set_version(5);
-  reply.mutable_view()->set_phase(v1::PLACING);
+  reply.set_view(view.SerializeAsString());
   for (int i = 0; i < 3; ++i) {
     clock.Advance(absl::Milliseconds(500));
     EXPECT_EQ(coordinator.Of<v1::HeartbeatRequest>().Answer(reply).view_version(), 0u);

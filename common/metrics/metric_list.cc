@@ -23,6 +23,8 @@ constexpr Metric kMetrics[] = {
     {"process_cpu_seconds_total", kCounter, "", kOfAll, "CPU time of all threads."},
     {"process_open_fds", kGauge, "", kOfAll, "Open file descriptors."},
     {"process_start_time_seconds", kGauge, "", kOfAll, "Begin of the process, as Unix time."},
+    {"capstan_coordinator_away_seconds", kGauge, "", kOfServer | kOfWorker,
+     "Time since which the coordinator has not answered this process. 0 while it does."},
 
     {"capstan_refused_calls_total", kCounter, "reason", kOfListening,
      "Calls refused. Reasons: token (none, or a wrong one), right (the token lacks it), "
@@ -50,6 +52,10 @@ constexpr Metric kMetrics[] = {
      "Servers declared dead or left, also those replaced."},
     {"capstan_servers_replaced_total", kCounter, "", kOfCoordinator,
      "Servers whose place another one has taken."},
+    {"capstan_coordinator_term", kGauge, "", kOfCoordinator,
+     "1 for the job's first coordinator, 1 more for each that has taken over. 0 without --state."},
+    {"capstan_state_waiting_seconds", kGauge, "", kOfCoordinator,
+     "For how long answers have waited until the job's state is kept. 0: none waits."},
     {"capstan_copies_whole", kGauge, "", kOfCoordinator,
      "Whole second copies of shards; 0 without --replicas=2."},
     {"capstan_records_unanswered", kGauge, "", kOfCoordinator,

@@ -46,4 +46,11 @@ MetricsSources::Registration AddMemberInfo(MetricsSources* sources, absl::string
   });
 }
 
+MetricsSources::Registration AddCoordinatorAway(MetricsSources& sources,
+                                                std::function<absl::Duration()> away) {
+  return sources.Add([away = std::move(away)](MetricsPage& page) {
+    page.Add("capstan_coordinator_away_seconds", absl::ToDoubleSeconds(away()));
+  });
+}
+
 }  // namespace capstan

@@ -82,6 +82,10 @@ class RecentText {
                                                          absl::string_view role, uint32_t id,
                                                          absl::string_view job_name);
 
+// Adds capstan_coordinator_away_seconds, which is `away`.
+[[nodiscard]] MetricsSources::Registration AddCoordinatorAway(MetricsSources& sources,
+                                                              std::function<absl::Duration()> away);
+
 }  // namespace capstan
 
 #endif  // COMMON_METRICS_METRICS_SOURCES_H_

@@ -20,17 +20,12 @@
 #include "common/base/little_endian.h"
 #include "common/base/printable_text.h"
 #include "common/base/status_macros.h"
+#include "common/model_file/durable_file.h"
 #include "common/model_file/table_tensors.h"
 #include "common/routing/job_view.h"
 
 namespace capstan {
 namespace {
-
-std::string FolderOf(const std::string& path) {
-  const size_t slash = path.rfind('/');
-  if (slash == std::string::npos) return ".";
-  return slash == 0 ? "/" : path.substr(0, slash);
-}
 
 // The bytes of a file before its header.
 constexpr uint64_t kLengthBytes = sizeof(uint64_t);
@@ -172,9 +167,7 @@ class CreatedModelFile : public ModelOutput {
       return FileError(path_, "to put the complete file there");
     }
     is_published_ = true;
-    ASSIGN_OR_RETURN(const OpenFile folder,
-                     OpenFile::Open(FolderOf(path_), O_RDONLY | O_DIRECTORY));
-    return folder.Sync();
+    return SyncFolder(FolderOf(path_));
   }
 
  private:
@@ -193,11 +186,11 @@ class CreatedModelFile : public ModelOutput {
 }  // namespace
 
 std::string UnfinishedModelPath(const std::string& path) {
-  return absl::StrCat(path, ".unfinished");
+  return absl::StrCat(path, kUnfinishedSuffix);
 }
 
 absl::StatusOr<std::unique_ptr<ModelOutput>> CreateModelFile(const std::string& path,
-                                                             uint64_t token) {
+                                                             uint64_t token, bool takes_over) {
   struct stat status;
   if (stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
     return absl::InvalidArgumentError(
@@ -214,6 +207,7 @@ absl::StatusOr<std::unique_ptr<ModelOutput>> CreateModelFile(const std::string& 
     // Ends with this process, however it ends.
     if (flock(file.descriptor(), LOCK_EX | LOCK_NB) != 0) {
       if (errno != EWOULDBLOCK) return FileError(file.path(), "to lock it");
+      if (takes_over && unlink(file.path().c_str()) == 0) continue;
       return absl::AbortedError(
           absl::StrCat(file.path(), ": another job is writing this file; choose another name"));
     }

@@ -65,9 +65,11 @@ class ModelOutput {
 };
 
 // Creates the unfinished file of `path`. It is removed with the object, unless it was published.
-// `token` is a random number. ABORTED: another process is writing the file.
+// `token` is a random number. ABORTED: another process is writing the file; with `takes_over` that
+// one is removed, and its process cannot publish it any more.
 absl::StatusOr<std::unique_ptr<ModelOutput>> CreateModelFile(const std::string& path,
-                                                             uint64_t token);
+                                                             uint64_t token,
+                                                             bool takes_over = false);
 
 // The tables of a model file, by name. Thread-safe.
 class ModelTables {

@@ -67,11 +67,11 @@ int ExitCodeOfJob(absl::string_view command, const absl::Status& result) {
   return Fail(command, result, absl::IsInvalidArgument(result) ? kWrongCommandLine : kFailure);
 }
 
-// Checks --coordinator, if it is given.
+// Checks the addresses in --coordinator, if it is given.
 absl::Status CheckCoordinator(const Flags& flags) {
   const auto found = flags.find("coordinator");
   if (found == flags.end() || found->second.empty()) return absl::OkStatus();
-  return ParseHostPort("--coordinator", found->second).status();
+  return ParseAddresses("--coordinator", found->second).status();
 }
 
 // Reads `flags`, with --coordinator among them.

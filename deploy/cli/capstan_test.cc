@@ -181,6 +181,10 @@ TEST(CapstanTest, WrongCommandLinesAreOneLineAndExitCode2) {
       {{"status", "--coordinator=host:65536"},
        "capstan status: --coordinator: expected host:port with a port from 1 to 65535, got "
        "\"host:65536\""},
+      {{"status", "--coordinator=host:1,,host:2"},
+       "capstan status: --coordinator: expected host:port, or several of them with one comma "
+       "between two, got "
+       "\"host:1,,host:2\""},
       {{"top", "--coordinator=host"}, "capstan top: --coordinator: expected host:port with a port"},
       {{"set", "--coordinator=http://host:80", "--staleness=4"},
        "capstan set: --coordinator: expected host:port with a port from 1 to 65535, got "

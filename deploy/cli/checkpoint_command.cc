@@ -1,3 +1,4 @@
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -57,9 +58,11 @@ absl::Status WriteCheckpointCommand(const std::string& address, const SecurityPo
                                     Clock* clock, std::ostream& out) {
   // A coordinator that cannot be reached is given up after this time. A checkpoint may take longer.
   constexpr absl::Duration kDeadline = absl::Seconds(2);
-  ASSIGN_OR_RETURN(
-      const std::unique_ptr<CoordinatorEndpoint> coordinator,
-      ConnectToCoordinator(address, kDeadline, clock, Random(SystemRandom()), security));
+  CoordinatorOptions options = {address, kDeadline};
+  options.is_member = false;
+  options.security = security;
+  ASSIGN_OR_RETURN(const std::unique_ptr<CoordinatorEndpoint> coordinator,
+                   ConnectToCoordinator(std::move(options), clock, Random(SystemRandom())));
   ASSIGN_OR_RETURN(const v1::CheckpointReply reply,
                    AwaitReply(*coordinator, v1::CheckpointRequest(), *clock));
   out << "step " << reply.step() << ": " << PrintableText(reply.path()) << " is complete"

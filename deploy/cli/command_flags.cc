@@ -104,24 +104,27 @@ constexpr CommandFlag kRunFlags[] = {
     {"restart", "never|on_failure[:N]",
      "on_failure: start another worker in a lost one's place; under bsp it does the lost one's "
      "step "
-     "again, with the same bits. After the loss of the coordinator, of a server without a copy, or "
+     "again, with the same bits. After the loss of a server without a copy, or "
      "under bsp of a worker that cannot be replaced so (lossy codecs, a program without "
      "replaceable), start all again from the newest checkpoint. That needs --checkpoint_dir, and "
      "--checkpoint_steps or --checkpoint_seconds, and all processes on this machine; with --hosts "
      "or --rendezvous, only lost members are replaced, each on its machine. A job that has never "
      "trained is not started again, nor one that has failed 10 times in a row without a newer "
-     "checkpoint. N: largest number of restarts and replaced members, on each machine. never: "
+     "checkpoint. N: largest number of restarts and replaced processes, on each machine. never: "
      "start "
-     "nothing again. Default: with --replicas=2 start another server in a lost one's place, and "
-     "nothing else.",
+     "nothing again. Default: start another coordinator in a lost one's place, which goes on with "
+     "the job from RUN_DIR/coordinator.state; with --replicas=2 another server, too; and nothing "
+     "else.",
      kFailures},
 };
 
 // How a command reaches a running job.
-constexpr CommandFlag kCoordinator = {"coordinator", "HOST:PORT",
+constexpr CommandFlag kCoordinator = {"coordinator", "HOST:PORT,...",
                                       "Address of the job's coordinator, as in "
-                                      "RUN_DIR/coordinator.port. Or name the run folder first, "
-                                      "as in capstan status RUN_DIR. One of the two is required."};
+                                      "RUN_DIR/coordinator.port; or several addresses, tried in "
+                                      "turn, if it may be at one of them. Or name the run folder "
+                                      "first, as in capstan status RUN_DIR. One of the two is "
+                                      "required."};
 constexpr CommandFlag kKeys = {"keys", "DIR",
                                "Folder with the job's keys (capstan keys): its certificate and its "
                                "token. Needed if the job has "
@@ -159,10 +162,10 @@ constexpr CommandFlag kCheckFlags[] = {
 };
 
 constexpr CommandFlag kCheckpointFlags[] = {
-    {"coordinator", "HOST:PORT",
+    {"coordinator", "HOST:PORT,...",
      "Write a checkpoint of a running job, and wait until it is complete. The address is in "
-     "RUN_DIR/coordinator.port; capstan checkpoint RUN_DIR does the same. The job needs "
-     "--checkpoint_dir."},
+     "RUN_DIR/coordinator.port; capstan checkpoint RUN_DIR does the same. Several addresses are "
+     "tried in turn. The job needs --checkpoint_dir."},
     {"list", "DIR",
      "Print a line for each checkpoint in this folder, the newest first. Only manifests are read."},
     {"verify", "DIR",
@@ -191,10 +194,9 @@ constexpr CommandFlag kGetFlags[] = {
     {"row_keys", "KEY,...",
      "Keys of rows, with commas: whole numbers of 64 bits. A negative one is its 64 bits, as in "
      "Python. Required."},
-    {"coordinator", "HOST:PORT",
-     "Reads from the servers of a running job: the address of its coordinator. This, the run "
-     "folder "
-     "(capstan get RUN_DIR) or --checkpoint is required."},
+    {"coordinator", "HOST:PORT,...",
+     "Reads from the servers of a running job: the address of its coordinator. Several addresses "
+     "are tried in turn. This, the run folder (capstan get RUN_DIR) or --checkpoint is required."},
     {"checkpoint", "DIR",
      "Reads from the folder of a checkpoint, or from the newest complete one in a folder of "
      "checkpoints."},

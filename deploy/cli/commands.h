@@ -47,10 +47,11 @@ struct RunOptions {
   std::string record_history;
   // Whether workers and servers write traces into the run folder.
   bool has_trace = false;
-  // Largest number of restarts after failures and of replaced members, together. 0: the first
+  // Largest number of restarts after failures and of replaced processes, together. 0: the first
   // failure is the end.
   int most_restarts = 0;
-  // With copies, another server takes a lost one's place, whatever most_restarts is.
+  // Another coordinator, and with copies another server, takes a lost one's place, whatever
+  // most_restarts is.
   bool replaces_servers = true;
   // Path of the running program. The other programs are found beside it. Required.
   std::string own_path;
@@ -145,7 +146,8 @@ struct TopOptions {
 };
 
 // `capstan top`: shows the job's status, anew each second, until the job ends, an interrupt or the
-// key q. When `out` is no terminal, prints the status once.
+// key q. If the coordinator is away, it waits as long as the job does. When `out` is no terminal,
+// prints the status once.
 absl::Status TopCommand(const TopOptions& options);
 
 // The status, and each worker's use of time and staleness.

@@ -8,9 +8,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/time.h"
 #include "common/base/printable_text.h"
 #include "common/base/process_limits.h"
+#include "common/base/status_macros.h"
 #include "common/transport/grpc/grpc_setup.h"
 
 namespace capstan {
@@ -41,65 +43,98 @@ void MakePrintable(Message& message) {
   }
 }
 
+bool IsAbsent(const absl::Status& error) {
+  return absl::IsUnavailable(error) || absl::IsDeadlineExceeded(error);
+}
+
 }  // namespace
 
 std::shared_ptr<grpc::Channel> ChannelTo(const std::string& address, const GrpcSecurity& security) {
   grpc::ChannelArguments arguments;
   // A job's own processes are never behind http_proxy.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  // A coordinator that was started again is found soon. The default is up to two minutes.
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
   arguments.SetMaxReceiveMessageSize(kMaxViewBytes);
   return grpc::CreateCustomChannel(address, security.channel_credentials(), arguments);
 }
 
-GrpcStatusClient::GrpcStatusClient(const std::string& address, Clock* clock,
+GrpcStatusClient::GrpcStatusClient(const std::string& addresses, Clock* clock,
                                    SecurityPointer security)
-    : address_(address),
-      clock_(clock),
-      security_(std::move(security)),
-      stub_(v1::CoordinatorService::NewStub(ChannelTo(address, *security_))) {}
-
-void GrpcStatusClient::Begin(const std::string& method, grpc::ClientContext& context) const {
-  security_->Authorize(kCoordinatorAudience, method, context);
-  context.set_deadline(absl::ToChronoTime(clock_->Now() + kDeadline));
+    : addresses_(addresses), clock_(clock), security_(std::move(security)) {
+  for (const absl::string_view address : absl::StrSplit(addresses, ',')) {
+    places_.push_back({std::string(address), v1::CoordinatorService::NewStub(
+                                                 ChannelTo(std::string(address), *security_))});
+  }
 }
 
-absl::Status GrpcStatusClient::ErrorOf(const grpc::Status& status,
+absl::Status GrpcStatusClient::CallAt(const Place& place, const std::string& method,
+                                      Call call) const {
+  grpc::ClientContext context;
+  security_->Authorize(kCoordinatorAudience, method, context);
+  context.set_deadline(absl::ToChronoTime(clock_->Now() + kDeadline));
+  return AbslStatus(call(*place.stub, context));
+}
+
+absl::Status GrpcStatusClient::CallInTurn(const std::string& method, const std::string& expected,
+                                          Call call) {
+  size_t first;
+  {
+    MutexLock lock(&mu_);
+    first = last_;
+  }
+  absl::Status error;
+  for (size_t i = 0; i < places_.size(); ++i) {
+    const size_t at = (first + i) % places_.size();
+    error = CallAt(places_[at], method, call);
+    if (IsAbsent(error)) continue;
+    MutexLock lock(&mu_);
+    last_ = at;
+    return error.ok() ? error : ErrorAt(places_[at].address, error, expected);
+  }
+  return ErrorAt(addresses_, error, expected);
+}
+
+absl::Status GrpcStatusClient::ErrorAt(const std::string& address, absl::Status error,
                                        const std::string& expected) const {
-  absl::Status error = AbslStatus(status);
-  const bool is_absent = absl::IsUnavailable(error) || absl::IsDeadlineExceeded(error);
+  const bool is_absent = IsAbsent(error);
   if (absl::Status files = CheckOpenFiles(); is_absent && !files.ok()) return files;
-  if (is_absent) error = security_->Explain(address_, error);
+  for (size_t i = 0; is_absent && i < places_.size() && IsAbsent(error); ++i) {
+    error = security_->Explain(places_[i].address, error);
+  }
   if (absl::IsUnauthenticated(error) || absl::IsPermissionDenied(error)) return error;
   return absl::Status(
       error.code(),
-      absl::StrCat("coordinator ", address_, ": expected ", expected, ", got \"", error.message(),
+      absl::StrCat("coordinator ", address, ": expected ", expected, ", got \"", error.message(),
                    "\"",
-                   is_absent ? "; check that the job runs and that the address is right" : ""));
+                   is_absent ? "; check that the job runs and that the address is right. If a "
+                               "coordinator with --state was lost, start it again with the same "
+                               "flags: servers and workers wait for it"
+                             : ""));
 }
 
 absl::StatusOr<v1::GetStatusReply> GrpcStatusClient::GetStatus(bool with_tables) {
-  grpc::ClientContext context;
-  Begin("GetStatus", context);
   v1::GetStatusRequest request;
   request.set_without_tables(!with_tables);
   v1::GetStatusReply reply;
-  const grpc::Status status = stub_->GetStatus(&context, request, &reply);
-  if (!status.ok()) return ErrorOf(status, "its status");
+  RETURN_IF_ERROR(CallInTurn("GetStatus", "its status", [&](auto& stub, auto& context) {
+    return stub.GetStatus(&context, request, &reply);
+  }));
   MakePrintable(reply);
   return reply;
 }
 
 absl::Status GrpcStatusClient::ReportEarlyFailure(v1::HeartbeatRequest::Role role,
                                                   const std::string& reason) {
-  grpc::ClientContext context;
-  Begin("ReportFailure", context);
   v1::ReportFailureRequest request;
   request.set_role(role);
   request.set_reason(CutText(reason));
   request.set_before_registering(true);
   v1::ReportFailureReply reply;
-  const grpc::Status status = stub_->ReportFailure(&context, request, &reply);
-  return status.ok() ? absl::OkStatus() : ErrorOf(status, "an answer to a report");
+  return CallInTurn("ReportFailure", "an answer to a report", [&](auto& stub, auto& context) {
+    return stub.ReportFailure(&context, request, &reply);
+  });
 }
 
 }  // namespace capstan

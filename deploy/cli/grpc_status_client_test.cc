@@ -72,5 +72,26 @@ TEST(GrpcStatusClientTest, AddressWhereNobodyListensIsAnErrorThatNamesIt) {
   EXPECT_THAT(std::string(reply.status().message()), HasSubstr("127.0.0.1:1"));
 }
 
+TEST(GrpcStatusClientTest, SeveralAddressesAreAskedInTurn) {
+  RealClock clock;
+  FakeCoordinator coordinator;
+  int port = 0;
+  const std::unique_ptr<grpc::Server> server = Serve(coordinator, port);
+  GrpcStatusClient client(absl::StrCat("127.0.0.1:1,127.0.0.1:", port), &clock);
+  for (int i = 0; i < 2; ++i) {
+    const auto reply = client.GetStatus();
+    ASSERT_TRUE(reply.ok()) << reply.status();
+  }
+  EXPECT_TRUE(client.ReportEarlyFailure(v1::HeartbeatRequest::WORKER, "no memory").ok());
+}
+
+TEST(GrpcStatusClientTest, IfNobodyAnswersAtAnyAddressTheErrorNamesAll) {
+  RealClock clock;
+  const auto reply = GrpcStatusClient("127.0.0.1:1,127.0.0.1:2", &clock).GetStatus();
+  EXPECT_EQ(reply.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(reply.status().message()),
+              HasSubstr("coordinator 127.0.0.1:1,127.0.0.1:2: expected its status, got"));
+}
+
 }  // namespace
 }  // namespace capstan

@@ -54,7 +54,7 @@ of it: it names its parameters, and pushes gradients in each step. The servers d
 A command of several words has quotes: --worker_command="python train.py". For each worker, /bin/sh
 runs it in the current folder. Its environment has:
 
-  CAPSTAN_COORDINATOR             HOST:PORT of the job's coordinator
+  CAPSTAN_COORDINATOR             HOST:PORT of the job's coordinator; several have commas between
   CAPSTAN_KEYS                    the folder of --keys; not set without keys
   RANK, LOCAL_RANK                number of the worker in the job, and on its machine, from 0
   WORLD_SIZE, LOCAL_WORLD_SIZE    number of workers of the job, and on this machine

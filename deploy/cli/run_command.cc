@@ -87,6 +87,7 @@ absl::StatusOr<LocalJob::Options> PrepareJob(const RunOptions& options, const v1
   prepared.run_dir = options.run_dir.empty() ? DefaultRunFolder(job.name(), options.clock->Now())
                                              : options.run_dir;
   prepared.job_file = absl::StrCat(prepared.run_dir, "/", kEffectiveJobFile);
+  prepared.keeps_state = options.replaces_servers;
   prepared.num_servers = static_cast<int>(job.cluster().num_servers());
   prepared.num_workers = static_cast<int>(job.cluster().num_workers());
   prepared.shares_input = job.data().path() == kStandardInputPath;

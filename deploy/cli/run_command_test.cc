@@ -91,6 +91,7 @@ TEST_F(RunCommandTest, AFailedJobHasASummaryToo) {
 
   // A coordinator that is killed writes none.
   Coordinator("kill -9 $$");
+  options_.replaces_servers = false;
   const absl::Status status = RunCommand(options_);
   EXPECT_FALSE(status.ok());
   const auto summary = nlohmann::json::parse(std::ifstream(options_.summary_json), nullptr,
@@ -301,14 +302,25 @@ TEST_F(RunCommandTest, ARestartedJobIsAskedAnewAndSaysHowOftenBeforeItsSummary) 
                         "--checkpoint_steps=50"};
   const FakeCoordinator first(programs_.Path("first")), second(programs_.Path("second"));
   Coordinator("if [ ! -e " + programs_.Path("first") + " ]; then\n" + first.Script() +
-              "kill -9 $$; fi\n" + second.Script() + kSucceed);
+              "exit 3; fi\n" + second.Script() + kSucceed);
   // Nobody waits for them at the end.
   programs_.Write("capstan_server", "exit 0");
   const absl::Status status = RunCommand(options_);
   ASSERT_TRUE(status.ok()) << status;
-  EXPECT_THAT(out_.str(), AllOf(HasSubstr("coordinator ended (killed by signal 9): no error in its "
-                                          "log; restart 1 as it first began: "),
+  EXPECT_THAT(out_.str(), AllOf(HasSubstr("coordinator ended (exit code 3): no error in its log; "
+                                          "restart 1 as it first began: "),
                                 HasSubstr("\nrestarted 1 time\njob night is done\n")));
+}
+
+TEST_F(RunCommandTest, ACoordinatorThatGoesOnForALostOneIsAskedAnew) {
+  const FakeCoordinator first(programs_.Path("first")), second(programs_.Path("second"));
+  Coordinator("if [ ! -e " + programs_.Path("first") + " ]; then\n" + first.Script() +
+              "kill -9 $$; fi\n" + second.Script() + kSucceed);
+  programs_.Write("capstan_server", "exit 0");
+  const absl::Status status = RunCommand(options_);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_THAT(out_.str(), AllOf(HasSubstr("; another one goes on with the job\n"),
+                                HasSubstr("\n1 coordinator replaced\njob night is done\n")));
 }
 
 TEST_F(RunCommandTest, AJobThatStaysIsNotStartedAgain) {

@@ -1,4 +1,5 @@
 #include <memory>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
@@ -59,9 +60,11 @@ std::string FormatConsistencyReply(const v1::SetConsistencyReply& reply) {
 
 absl::Status SetCommand(const std::string& address, const v1::SetConsistencyRequest& request,
                         const SecurityPointer& security, Clock* clock, std::ostream& out) {
-  ASSIGN_OR_RETURN(
-      const std::unique_ptr<CoordinatorEndpoint> coordinator,
-      ConnectToCoordinator(address, kDeadline, clock, Random(SystemRandom()), security));
+  CoordinatorOptions options = {address, kDeadline};
+  options.is_member = false;
+  options.security = security;
+  ASSIGN_OR_RETURN(const std::unique_ptr<CoordinatorEndpoint> coordinator,
+                   ConnectToCoordinator(std::move(options), clock, Random(SystemRandom())));
   ASSIGN_OR_RETURN(const v1::SetConsistencyReply reply, AwaitReply(*coordinator, request, *clock));
   out << PrintableLines(FormatConsistencyReply(reply)) << std::flush;
   return absl::OkStatus();

@@ -54,6 +54,13 @@ std::string CountOf(int registered, uint32_t expected) {
   return absl::StrCat(registered, " of ", expected);
 }
 
+// Nothing for the job's first coordinator.
+std::string CoordinatorLine(const v1::GetStatusReply& status) {
+  if (status.term() <= 1) return "";
+  return absl::StrFormat("coordinator: the %s of this job (term %d)\n", OrdinalText(status.term()),
+                         status.term());
+}
+
 // The newest agreed consistency. Its first step may still be to come.
 std::string ConsistencyLine(const v1::JobView& view) {
   if (view.consistency().empty()) return "";
@@ -146,10 +153,10 @@ std::string FormatStatus(const ProgressSample& now, const ProgressSample& before
     absl::StrAppendFormat(&text, ", routing epoch %d, %d tables, %d shards", view.epoch(),
                           view.tables_size(), view.server_of_shard_size());
   }
-  absl::StrAppendFormat(&text, "\n%s%s%s%s%s%sservers %s:\n", ConsistencyLine(view),
-                        CheckpointLines(status), CopiesLine(status), LinkLine(status),
-                        TuningLine(status), CodecLines(status),
-                        CountOf(view.servers_size(), status.num_servers()));
+  absl::StrAppend(&text, "\n", CoordinatorLine(status), ConsistencyLine(view),
+                  CheckpointLines(status), CopiesLine(status), LinkLine(status), TuningLine(status),
+                  CodecLines(status), "servers ",
+                  CountOf(view.servers_size(), status.num_servers()), ":\n");
   for (const v1::ServerInfo& server : view.servers()) text += ServerLine(server, status);
   absl::StrAppendFormat(&text, "workers %s:\n", CountOf(view.workers_size(), status.num_workers()));
   for (const std::string& line : WorkerLines(now, before)) {

@@ -125,6 +125,16 @@ TEST(StatusCommandTest, TheConsistencyThatCountsAndAPendingChangeAreShown) {
               HasSubstr("from step 120 on; a change is being agreed on\n"));
 }
 
+TEST(StatusCommandTest, ACoordinatorThatHasTakenOverSaysTheHowManiethItIs) {
+  v1::GetStatusReply status;
+  status.mutable_view()->set_phase(v1::TRAINING);
+  status.set_term(1);
+  EXPECT_THAT(FormatStatus({absl::ZeroDuration(), status}), Not(HasSubstr("coordinator")));
+  status.set_term(3);
+  EXPECT_THAT(FormatStatus({absl::ZeroDuration(), status}),
+              HasSubstr("training\ncoordinator: the 3rd of this job (term 3)\nservers"));
+}
+
 TEST(StatusCommandTest, CheckpointsAndTheirFailuresAreShown) {
   v1::GetStatusReply status;
   status.mutable_view()->set_phase(v1::TRAINING);
@@ -225,7 +235,9 @@ TEST(StatusCommandTest, UnreachableCoordinatorIsNamed) {
   RealClock clock;
   std::ostringstream out;
   const absl::Status status = StatusCommand("127.0.0.1:1", NoSecurity(), &clock, out);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("127.0.0.1:1"));
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("127.0.0.1:1"),
+                    HasSubstr("If a coordinator with --state was lost, start it again")));
   EXPECT_EQ(out.str(), "");
 }
 

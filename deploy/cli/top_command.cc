@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <deque>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
@@ -92,6 +94,38 @@ bool WaitForNext(const TopOptions& options) {
   return true;
 }
 
+std::string AbsenceText(absl::Duration away, absl::Duration patience) {
+  return absl::StrFormat(
+      "The coordinator has not answered for %.0f s. These are its last numbers. The job has\n"
+      "ended, or trains on and waits for a coordinator, for %.0f s in all. Until one answers,\n"
+      "nobody can join, and nobody who is lost is replaced.\n",
+      absl::ToDoubleSeconds(away), absl::ToDoubleSeconds(patience));
+}
+
+// Waits for the next status, as long as the job waits for its coordinator. Meanwhile it shows
+// `last`. Nothing: nobody answers any more, as `last` says at its end, or the user wants to end.
+absl::StatusOr<std::optional<v1::GetStatusReply>> NextStatus(GrpcStatusClient& client,
+                                                             absl::Duration patience,
+                                                             const TopOptions& options,
+                                                             std::string& last) {
+  const absl::Time answered = options.clock->Now();
+  while (WaitForNext(options)) {
+    absl::StatusOr<v1::GetStatusReply> next = client.GetStatus();
+    if (!absl::IsUnavailable(next.status()) && !absl::IsDeadlineExceeded(next.status())) {
+      return next;
+    }
+    const absl::Duration away = options.clock->Now() - answered;
+    if (away >= patience) {
+      last +=
+          "The coordinator does not answer any more: the job has ended, or its machine is gone.\n";
+      break;
+    }
+    Draw(AbsenceText(away, patience) + last, options.terminal().value_or(TerminalSize()),
+         *options.out);
+  }
+  return std::nullopt;
+}
+
 // Returns when the job has ended, or the user wants to end. `last` is then the last text.
 absl::Status ShowUntilEnd(GrpcStatusClient& client, v1::GetStatusReply status,
                           const TopOptions& options, std::string& last) {
@@ -103,14 +137,11 @@ absl::Status ShowUntilEnd(GrpcStatusClient& client, v1::GetStatusReply status,
     const bool is_first = samples.size() == 1;
     last = FormatTop(samples.back(), is_first ? ProgressSample() : samples.front());
     Draw(last, options.terminal().value_or(TerminalSize()), *options.out);
-    if (HasEnded(samples.back().status) || !WaitForNext(options)) return absl::OkStatus();
-    absl::StatusOr<v1::GetStatusReply> next = client.GetStatus();
-    if (absl::IsUnavailable(next.status())) {
-      last +=
-          "The coordinator does not answer any more: the job has ended, or its machine is gone.\n";
-      return absl::OkStatus();
-    }
-    RETURN_IF_ERROR(next.status());
+    const v1::GetStatusReply& shown = samples.back().status;
+    if (HasEnded(shown)) return absl::OkStatus();
+    ASSIGN_OR_RETURN(std::optional<v1::GetStatusReply> next,
+                     NextStatus(client, absl::Seconds(shown.coordinator_seconds()), options, last));
+    if (!next.has_value()) return absl::OkStatus();
     status = *std::move(next);
   }
 }

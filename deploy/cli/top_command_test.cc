@@ -42,23 +42,27 @@ v1::GetStatusReply Training() {
 // A coordinator whose job ends after some calls.
 class Job : public v1::CoordinatorService::Service {
  public:
-  explicit Job(int calls) : calls_left_(calls) {
+  explicit Job(int calls, int port = 0) : calls_left_(calls), port_(port) {
     grpc::ServerBuilder builder;
-    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.AddListeningPort(address(), grpc::InsecureServerCredentials(), &port_);
     builder.RegisterService(this);
     server_ = builder.BuildAndStart();
   }
   grpc::Status GetStatus(grpc::ServerContext*, const v1::GetStatusRequest*,
                          v1::GetStatusReply* reply) override {
     *reply = Training();
+    reply->set_coordinator_seconds(coordinator_seconds);
     if (--calls_left_ <= 0) reply->mutable_view()->set_phase(v1::DONE);
     return grpc::Status::OK;
   }
   std::string address() const { return absl::StrCat("127.0.0.1:", port_); }
+  int port() const { return port_; }
+
+  std::atomic<double> coordinator_seconds = 0;
 
  private:
   std::atomic<int> calls_left_;
-  int port_ = 0;
+  int port_;
   std::unique_ptr<grpc::Server> server_;
 };
 
@@ -93,6 +97,35 @@ TEST_F(TopCommandTest, OnATerminalItEndsWithTheJobAndLeavesItsLastState) {
   ASSERT_TRUE(TopCommand(Options(job.address(), TerminalSize{24, 80})).ok());
   EXPECT_THAT(out_.str(), AllOf(HasSubstr("job digits: training"), HasSubstr("\x1b[?1049h"),
                                 HasSubstr("\x1b[?1049ljob digits: done")));
+}
+
+TEST_F(TopCommandTest, WaitsForACoordinatorThatKeepsItsState) {
+  auto job = std::make_unique<Job>(/*calls=*/1000);
+  job->coordinator_seconds = 600;
+  const int port = job->port();
+  TopOptions options = Options(job->address(), TerminalSize{24, 80});
+  options.take_key = [&] {
+    const bool is_away = out_.str().find("has not answered for ") != std::string::npos;
+    if (!is_away) job = nullptr;
+    if (is_away && job == nullptr) job = std::make_unique<Job>(/*calls=*/1, port);
+    return '\0';
+  };
+  ASSERT_TRUE(TopCommand(options).ok());
+  EXPECT_THAT(out_.str(),
+              AllOf(HasSubstr("for a coordinator, for 600 s in all"),
+                    HasSubstr("\x1b[?1049ljob digits: done"), Not(HasSubstr("any more"))));
+}
+
+TEST_F(TopCommandTest, DoesNotWaitForACoordinatorThatKeepsNothing) {
+  auto job = std::make_unique<Job>(/*calls=*/1000);
+  TopOptions options = Options(job->address(), TerminalSize{24, 80});
+  options.take_key = [&] {
+    job = nullptr;
+    return '\0';
+  };
+  ASSERT_TRUE(TopCommand(options).ok());
+  EXPECT_THAT(out_.str(), AllOf(Not(HasSubstr("has not answered")),
+                                HasSubstr("The coordinator does not answer any more")));
 }
 
 TEST_F(TopCommandTest, EndsWithTheKeyQAndWithAnInterrupt) {

@@ -236,7 +236,8 @@ ends_when_it_is_asked_to() {
   ((exit_code == 130))
 }
 
-# Its status is asked for before the last worker starts, so that the job has not ended.
+# Its status is asked for, and its coordinator is lost, before the last worker starts, so that the job has
+# not ended.
 compose_trains() {
   local up service
   mkdir "${state}/held"
@@ -244,11 +245,13 @@ compose_trains() {
   run_from_readme 'compose.yaml up' >"${scratch}/up.log" 2>&1 &
   up=$!
   wait_until run_from_readme 'capstan status'
+  runc --root="${state}/runc" kill capstan-coordinator-1 KILL
   rm "${state}/held/worker-1"
   wait "${up}" || { cat "${scratch}/up.log" && return 1; }
   for service in keys coordinator server-0 server-1 worker-0 worker-1; do
     grep --line-regexp "capstan-${service}-1 exited with code 0" "${scratch}/up.log"
   done
+  grep 'coordinator  | .* this coordinator has taken over in phase REGISTERING' "${scratch}/up.log"
   is_accurate "${state}/volumes/work/summary.json"
   has_hash "${state}/volumes/work/summary.json"
 }
@@ -331,7 +334,8 @@ check "digits: accuracy and hash of capstan run outside, with a read-only root" 
 check "a read-only root cannot be written" root_cannot_be_written
 check "digits in a folder of the host, as another user" trains_into_a_folder_of_the_host
 check "a job ends when it is asked to" ends_when_it_is_asked_to
-check "compose: all end well, accuracy and hash of capstan run outside" compose_trains
+check "compose: all end well, also if the coordinator is lost; accuracy and hash of capstan run outside" \
+  compose_trains
 check "compose: the keys are for the user of the image alone" keys_are_private
 check "compose: nothing is left" compose_leaves_nothing
 check "digits by hand, on the network of the host" trains_on_the_network_of_the_host

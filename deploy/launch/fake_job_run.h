@@ -52,6 +52,7 @@ class FakeJobRun {
     job_options.worker_program = programs_.Path("capstan_worker");
     job_options.run_dir = programs_.Path("run");
     job_options.job_file = "job.textproto";
+    job_options.keeps_state = keeps_state;
     job_options.num_workers = 2;
     job_options.has_all_members = has_all_members;
     job_options.program = {worker_command, /*world_size=*/2};
@@ -69,6 +70,7 @@ class FakeJobRun {
     };
     options.report_early_failure = report_early_failure;
     options.take_interrupt = [this] {
+      if (interrupt_when && interrupt_when()) interrupt_after = questions;
       return questions >= interrupt_after && std::exchange(interrupt_after, kNever) != kNever;
     };
     options.restarts = restarts;
@@ -99,10 +101,12 @@ class FakeJobRun {
   absl::Duration server_patience = absl::Milliseconds(50);
   RealClock real_clock;
   Clock* clock = &real_clock;
+  bool keeps_state = false;
   bool has_all_members = true;
   static constexpr int kNever = 1'000'000;
-  int interrupt_after = kNever;  // answers
-  std::string worker_command;    // of programs in the place of capstan_worker; empty: none
+  int interrupt_after = kNever;          // answers
+  std::function<bool()> interrupt_when;  // also then, if it is set
+  std::string worker_command;            // of programs in the place of capstan_worker; empty: none
   std::string never_registers;
   std::string has_left;                        // a worker that is no member any more; empty: none
   static constexpr char kLeftFile[] = "left";  // written when the coordinator has answered so

@@ -67,7 +67,7 @@ absl::Status JobRunner::Watch(const std::string& restore) {
 }
 
 absl::Status JobRunner::Advance() {
-  if (life_.address.empty()) return FindCoordinator();
+  if (life_.address.empty() || life_.is_coordinator_away) return FindCoordinator();
   const bool has_started_all = options_.job->HasStartedAllMembers();
   const bool may_start = !has_started_all && life_.status.view().phase() != v1::FAILED;
   if (may_start && HaveRegistered()) return options_.job->StartNextMember(life_.address);
@@ -76,9 +76,12 @@ absl::Status JobRunner::Advance() {
 }
 
 absl::Status JobRunner::FindCoordinator() {
-  life_.address = options_.job->CoordinatorAddress().value_or("");
-  const bool is_late = options_.clock->Now() >= life_.start + options_.start_timeout;
-  if (!life_.address.empty() || !is_late) return absl::OkStatus();
+  if (const std::optional<std::string> address = options_.job->CoordinatorAddress()) {
+    life_.address = *address;
+    life_.is_coordinator_away = false;
+    return absl::OkStatus();
+  }
+  if (options_.clock->Now() < life_.start + options_.start_timeout) return absl::OkStatus();
   return absl::DeadlineExceededError(absl::StrCat(
       "the coordinator has not begun to listen for ", absl::FormatDuration(options_.start_timeout),
       ": it was stopped, or a disk that it reads or writes does not answer; see its "
@@ -96,17 +99,17 @@ absl::StatusOr<bool> JobRunner::LookAtProcesses() {
   for (LocalJob::Ended& process : options_.job->TakeEnded()) {
     if (process.role != LocalJob::Role::kCoordinator) {
       life_.unjudged.push_back(std::move(process));
-    } else if (process.exit.ok()) {
+    } else if (process.exit.ok() || HasSummaryOfTheEnd()) {
       is_done = true;
     } else {
-      return CoordinatorFailure(process);
+      RETURN_IF_ERROR(JudgeCoordinator(process));
     }
   }
   if (is_done) {
     for (const LocalJob::Ended& member : std::exchange(life_.unjudged, {})) JudgeLateEnd(member);
     return true;
   }
-  if (life_.unjudged.empty()) return false;
+  if (life_.unjudged.empty() || life_.is_coordinator_away) return false;
   if (!UpdateStatus()) {
     // The coordinator is probably ending, too. Its own error says more.
     StartEndTimeout();
@@ -116,6 +119,29 @@ absl::StatusOr<bool> JobRunner::LookAtProcesses() {
     RETURN_IF_ERROR(JudgeMember(member));
   }
   return false;
+}
+
+bool JobRunner::HasSummaryOfTheEnd() const {
+  return life_.status.view().phase() == v1::DONE && options_.job->HasSummary();
+}
+
+absl::Status JobRunner::JudgeCoordinator(const LocalJob::Ended& coordinator) {
+  const absl::Status failure = CoordinatorFailure(coordinator);
+  const bool has_failed = life_.status.view().phase() == v1::FAILED;
+  const bool is_kept = options_.restarts != nullptr && options_.job->keeps_state() && !has_failed;
+  // With an exit code, it says itself why nobody can go on.
+  if (coordinator.exit.signal == 0 || !is_kept) return failure;
+  const std::string refusal = options_.restarts->AfterLostCoordinator(life_.status);
+  if (!refusal.empty()) {
+    return absl::AbortedError(
+        absl::StrCat(failure.message(), ", and no other one is started: ", refusal));
+  }
+  options_.display->Notice(
+      absl::StrCat(coordinator.ToString(), "; another one goes on with the job"));
+  life_.start = options_.clock->Now();
+  life_.is_coordinator_away = true;
+  life_.deadline.reset();
+  return options_.job->Replace(coordinator, life_.address);
 }
 
 absl::Status JobRunner::CoordinatorFailure(const LocalJob::Ended& coordinator) const {

@@ -35,7 +35,7 @@ class JobRunner {
         report_early_failure;
     // True once for each interrupt from the terminal. Required.
     std::function<bool()> take_interrupt;
-    // What follows a failure, and who replaces a lost member. Null: the first failure is the end.
+    // What follows a failure, and who replaces a lost process. Null: the first failure is the end.
     RestartPlan* restarts = nullptr;
     // Required.
     ProgressDisplay* display = nullptr;
@@ -74,8 +74,10 @@ class JobRunner {
  private:
   // From the start of the job's processes to its end, or to its failure.
   struct Life {
-    absl::Time start;
+    absl::Time start;     // of the coordinator
     std::string address;  // of the coordinator; empty until it listens
+    // The coordinator was lost, and the next one does not listen so far.
+    bool is_coordinator_away = false;
     v1::GetStatusReply status;
     absl::Time next_status = absl::InfinitePast();
     std::vector<LocalJob::Ended> unjudged;  // ended members, not yet judged by the phase
@@ -95,6 +97,10 @@ class JobRunner {
   absl::Status FindCoordinator();
   // True when the coordinator's last answer has all started members.
   bool HaveRegistered() const;
+  // True if the job is done and a lost coordinator had nothing left to do.
+  bool HasSummaryOfTheEnd() const;
+  // For a coordinator that has not ended well: if it was lost, another one goes on with the job.
+  absl::Status JudgeCoordinator(const LocalJob::Ended& coordinator);
   // What the coordinator's failure says, with the program for which the job has waited in vain.
   absl::Status CoordinatorFailure(const LocalJob::Ended& coordinator) const;
   absl::Status JudgeMember(const LocalJob::Ended& member);

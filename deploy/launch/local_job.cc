@@ -94,13 +94,15 @@ bool LocalJob::Ended::HadLeft(const v1::JobView& view) const {
 }
 
 absl::Status LocalJob::StartCoordinator(const std::string& restore) {
-  // Files of an earlier life.
+  restore_ = restore;
+  // Files of an earlier coordinator.
   std::error_code ignored;
   for (const std::string& path : {PortPath(), summary_path()}) fs::remove(path, ignored);
   std::vector<std::string> args = {
       absl::StrCat("--job=", options_.job_file), absl::StrCat("--listen=", listen_),
       absl::StrCat("--port_file=", PortPath()), absl::StrCat("--summary_json=", summary_path())};
   if (!restore.empty()) args.push_back(absl::StrCat("--restore=", restore));
+  if (options_.keeps_state) args.push_back(absl::StrCat("--state=", StatePath()));
   AddSecurityFlags(args);
   if (!options_.http_listen.empty()) {
     args.push_back(absl::StrCat("--http_listen=", options_.http_listen));
@@ -123,8 +125,15 @@ absl::Status LocalJob::StartNextMember(const std::string& coordinator_address) {
 }
 
 absl::Status LocalJob::Replace(const Ended& lost, const std::string& coordinator_address) {
-  if (lost.role == Role::kServer) {
-    return StartServer(lost.index, coordinator_address, /*is_replacement=*/true);
+  switch (lost.role) {
+    case Role::kCoordinator:
+      // There is no file if it did not come to listen.
+      listen_ = ReadFirstLine(PortPath()).value_or(listen_);
+      return StartCoordinator(restore_);
+    case Role::kServer:
+      return StartServer(lost.index, coordinator_address, /*is_replacement=*/true);
+    case Role::kWorker:
+      break;
   }
   return StartWorker(lost.index, coordinator_address, /*is_replacement=*/true);
 }
@@ -283,6 +292,17 @@ void LocalJob::SignalCoordinator(int signal) {
   for (Child& child : running_) {
     if (child.role == Role::kCoordinator) child.process->Signal(signal);
   }
+}
+
+bool LocalJob::HasSummary() const {
+  std::error_code ignored;
+  return fs::exists(summary_path(), ignored);
+}
+
+void LocalJob::KillAll() {
+  running_.clear();
+  std::error_code ignored;
+  if (options_.keeps_state) fs::remove_all(StatePath(), ignored);
 }
 
 void LocalJob::Reset() {

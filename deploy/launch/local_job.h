@@ -39,6 +39,8 @@ class LocalJob {
     std::string run_dir;
     // The job's file. Required.
     std::string job_file;
+    // The coordinator keeps the job in the run directory: another one can go on with it.
+    bool keeps_state = false;
     // Those of this machine.
     int num_servers = 1;
     int num_workers = 1;
@@ -106,12 +108,14 @@ class LocalJob {
   // has registered before it starts the next one. So names agree with ids. It does not wait for
   // programs of the user's: they may need each other, and have ranks.
   absl::Status StartNextMember(const std::string& coordinator_address);
-  // Starts another server or worker under the name of an ended one. A worker has its device and id.
+  // Starts another process under the name of an ended one. A worker has its device and id. A
+  // coordinator listens where the lost one did. It goes on with the job if that is kept.
   absl::Status Replace(const Ended& lost, const std::string& coordinator_address);
   bool HasStartedAllMembers() const {
     return servers_started_ == options_.num_servers && workers_started_ == options_.num_workers;
   }
   bool has_all_members() const { return options_.has_all_members; }
+  bool keeps_state() const { return options_.keeps_state; }
   bool runs_programs() const { return !options_.program.command.empty(); }
   bool HasRunningProgram() const { return runs_programs() && HasRunning(Role::kWorker); }
   // The worker of this rank, if it runs here: "worker-0".
@@ -134,14 +138,15 @@ class LocalJob {
   void KillServersOutside(const v1::JobView& view);
   // Does nothing when the coordinator does not run.
   void SignalCoordinator(int signal);
-  // Returns when all processes have ended.
-  void KillAll() { running_.clear(); }
+  // Returns when all processes have ended. What the coordinator has kept is removed.
+  void KillAll();
   // The same, and forgets them: the next call is StartCoordinator.
   void Reset();
 
   const std::string& run_dir() const { return options_.run_dir; }
   // Written by the coordinator at the end of the job. After a failure it may be missing.
   std::string summary_path() const { return absl::StrCat(options_.run_dir, "/", kSummaryFile); }
+  bool HasSummary() const;
 
  private:
   struct Child {
@@ -172,9 +177,11 @@ class LocalJob {
   void AddTraceFlag(const std::string& name, std::vector<std::string>& args) const;
   std::string LogPath(const std::string& name) const;
   std::string PortPath() const { return absl::StrCat(options_.run_dir, "/", kPortFile); }
+  std::string StatePath() const { return absl::StrCat(options_.run_dir, "/", kStateFolder); }
 
   const Options options_;
   std::string listen_;          // where the next coordinator listens
+  std::string restore_;         // of this life
   std::vector<Child> running_;  // in order of start
   int servers_started_ = 0;
   int workers_started_ = 0;

@@ -73,6 +73,8 @@ absl::StatusOr<RestartPlan::Restart> RestartPlan::AfterFailure(const absl::Statu
   steps_done_ = 0;
   server_steps_done_ = 0;
   servers_in_a_row_ = 0;
+  coordinator_steps_done_ = 0;
+  coordinators_in_a_row_ = 0;
   // The caller may not have seen it train.
   const std::string reason = ReasonToEnd(has_trained || !checkpoints->empty());
   if (!reason.empty()) return give_up(reason);
@@ -131,9 +133,28 @@ std::string RestartPlan::AfterLostServer(const v1::GetStatusReply& status, bool 
   return "";
 }
 
+std::string RestartPlan::AfterLostCoordinator(const v1::GetStatusReply& status) {
+  if (!MayReplace()) return LimitText();
+  if (const int64_t done = StepsOfAll(status); done > coordinator_steps_done_) {
+    coordinator_steps_done_ = done;
+    coordinators_in_a_row_ = 0;
+  }
+  if (coordinators_in_a_row_ == kMostReplacementsInARow) {
+    return absl::StrCat(kMostReplacementsInARow,
+                        " others were lost in a row without a further step: the reason seems to "
+                        "last");
+  }
+  ++coordinators_in_a_row_;
+  ++replaced_coordinators_;
+  return "";
+}
+
 std::string RestartPlan::CountsText() const {
   std::vector<std::string> texts;
   if (restarts_ > 0) texts.push_back(absl::StrCat("restarted ", CountText(restarts_, "time")));
+  if (replaced_coordinators_ > 0) {
+    texts.push_back(absl::StrCat(CountText(replaced_coordinators_, "coordinator"), " replaced"));
+  }
   if (replaced_ > 0) texts.push_back(absl::StrCat(CountText(replaced_, "worker"), " replaced"));
   if (replaced_servers_ > 0) {
     texts.push_back(absl::StrCat(CountText(replaced_servers_, "server"), " replaced"));

@@ -24,7 +24,8 @@ class RestartPlan {
   // After this number of replaced workers in a row, and neither a newer checkpoint nor a further
   // step of all workers between them, a lost worker is a failure of the job. After this number of
   // replaced servers in a row, and no further step of all workers with two copies of each shard
-  // between them, the job goes on without the lost one.
+  // between them, the job goes on without the lost one. After this number of replaced coordinators
+  // in a row, and no further step of all workers between them, a lost coordinator is a failure.
   static constexpr int kMostReplacementsInARow = 10;
 
   struct Options {
@@ -36,7 +37,7 @@ class RestartPlan {
     bool allows_other_bits = false;
     // The job is on several machines: each replaces its own members, and nobody starts all again.
     bool only_replaces = false;
-    // Only lost servers are replaced, while others have copies of their shards.
+    // Only lost coordinators are replaced, and servers while others have copies of their shards.
     bool only_servers = false;
   };
 
@@ -73,7 +74,12 @@ class RestartPlan {
   // started, which counts as a replacement. Else why not. `had_come`: it had registered.
   std::string AfterLostServer(const v1::GetStatusReply& status, bool had_come);
 
-  // "restarted 3 times, 1 worker replaced, 2 servers replaced". Empty: none has happened.
+  // What follows the loss of a coordinator that has kept the job. `status`: its last answer.
+  // Empty: another one goes on with the job, which counts as a replacement. Else why not.
+  std::string AfterLostCoordinator(const v1::GetStatusReply& status);
+
+  // "restarted 3 times, 1 coordinator replaced, 1 worker replaced, 2 servers replaced". Empty: none
+  // has happened.
   std::string CountsText() const;
 
  private:
@@ -84,7 +90,9 @@ class RestartPlan {
   void NoteNewest(const std::vector<std::string>& checkpoints);
   // Why the job does not start again; empty: it does.
   std::string ReasonToEnd(bool has_trained) const;
-  bool MayReplace() const { return restarts_ + replaced_ + replaced_servers_ < options_.most; }
+  bool MayReplace() const {
+    return restarts_ + replaced_ + replaced_servers_ + replaced_coordinators_ < options_.most;
+  }
   // "--restart=on_failure:3 allows no more".
   std::string LimitText() const;
 
@@ -93,12 +101,15 @@ class RestartPlan {
   std::string newest_;             // path of the newest checkpoint so far
   int64_t steps_done_ = 0;         // by all workers, at the latest replacement of a worker
   int64_t server_steps_done_ = 0;  // the same of a server
+  int64_t coordinator_steps_done_ = 0;
   int restarts_ = 0;
   int replaced_ = 0;  // workers
   int replaced_servers_ = 0;
+  int replaced_coordinators_ = 0;
   int failures_in_a_row_ = 0;
   int replaced_in_a_row_ = 0;
   int servers_in_a_row_ = 0;
+  int coordinators_in_a_row_ = 0;
 };
 
 }  // namespace capstan

@@ -234,7 +234,29 @@ TEST_F(RestartPlanTest, AStepWithTwoCopiesBeginsANewRowOfReplacedServers) {
   EXPECT_EQ(plan.AfterLostServer(AfterSecondLoss(step + 1, true), /*had_come=*/true), "");
 }
 
-TEST_F(RestartPlanTest, APlanForServersAloneStartsNothingElse) {
+TEST_F(RestartPlanTest, ReplacedCoordinatorsCountToo) {
+  RestartPlan plan = Plan(/*most=*/2);
+  const v1::GetStatusReply status = TrainingUnder(v1::ConsistencySpec::SSP);
+  EXPECT_EQ(plan.AfterLostCoordinator(status), "");
+  EXPECT_EQ(plan.AfterLostWorker(status), Answer::kReplace);
+  EXPECT_EQ(plan.AfterLostCoordinator(status), "--restart=on_failure:2 allows no more");
+  EXPECT_EQ(plan.CountsText(), "1 coordinator replaced, 1 worker replaced");
+}
+
+TEST_F(RestartPlanTest, AFurtherStepBeginsANewRowOfReplacedCoordinators) {
+  RestartPlan plan = Plan();
+  for (int64_t step = 1; step <= 30; ++step) {
+    EXPECT_EQ(plan.AfterLostCoordinator(TrainingStatus({step, step})), "");
+  }
+  // One more is in the row already. A coordinator may have heard of nothing so far.
+  for (int i = 0; i < 9; ++i) {
+    EXPECT_EQ(plan.AfterLostCoordinator(TrainingStatus({i % 2 == 0 ? 0 : 30, 30})), "");
+  }
+  EXPECT_THAT(plan.AfterLostCoordinator(TrainingStatus({30, 31})),
+              HasSubstr("10 others were lost in a row without a further step"));
+}
+
+TEST_F(RestartPlanTest, APlanForServersAndCoordinatorsStartsNothingElse) {
   RestartPlan::Options options;
   EXPECT_TRUE(RestartPlan::Create(options)->replaces_workers());
   options.only_servers = true;
@@ -243,6 +265,7 @@ TEST_F(RestartPlanTest, APlanForServersAloneStartsNothingElse) {
   EXPECT_FALSE(plan->starts_again());
   EXPECT_FALSE(plan->replaces_workers());
   EXPECT_EQ(plan->AfterLostServer(TrainingWithHeldPlaces(), /*had_come=*/true), "");
+  EXPECT_EQ(plan->AfterLostCoordinator(TrainingWithHeldPlaces()), "");
 }
 
 TEST_F(RestartPlanTest, AFolderThatCannotBeReadIsAnError) {

@@ -105,6 +105,7 @@ absl::StatusOr<OpenFile> PrepareRunFolder(const std::string& path, const std::st
   }
   ASSIGN_OR_RETURN(OpenFile lock, LockFolder(path));
   for (const fs::path& file : files) fs::remove(file, ignored);
+  fs::remove_all(fs::path(path) / kStateFolder, ignored);
   return lock;
 }
 

@@ -14,6 +14,7 @@ namespace capstan {
 // Files in the folder of a run.
 inline constexpr char kEffectiveJobFile[] = "effective_job.textproto";  // the job, flags applied
 inline constexpr char kPortFile[] = "coordinator.port";                 // its host:port
+inline constexpr char kStateFolder[] = "coordinator.state";             // its --state
 inline constexpr char kSummaryFile[] = "summary.json";                  // by the coordinator
 inline constexpr char kProgressFile[] = "progress.jsonl";               // by ProgressLog
 inline constexpr char kReportFile[] = "report.html";                    // by capstan report
@@ -30,7 +31,7 @@ bool IsWrittenByARun(absl::string_view name);
 // A new runs/NAME-YYYYMMDD-HHMMSS. If it exists, -2, -3, ... is appended.
 std::string DefaultRunFolder(const std::string& job_name, absl::Time now);
 
-// Makes the folder, and removes the files of an earlier run by their names. Other files stay. As
+// Makes the folder, and removes what an earlier run has left, by its names. Other files stay. As
 // long as the result exists, the folder is locked for this run. INVALID_ARGUMENT when `job_file`,
 // the file of the new job, is one of the files to remove. FAILED_PRECONDITION when another run has
 // locked it.

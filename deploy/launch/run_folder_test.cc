@@ -21,6 +21,8 @@ TEST(RunFolderTest, TwoRunsCannotHaveTheSameFolderAtTheSameTime) {
   absl::StatusOr<OpenFile> first = PrepareRunFolder(folder, /*job_file=*/"");
   ASSERT_TRUE(first.ok()) << first.status();
   std::ofstream(log) << "of the first run";
+  fs::create_directories(folder + "/coordinator.state/term-000001");
+  fs::create_directories(folder + "/state");
 
   const absl::Status second = PrepareRunFolder(folder, /*job_file=*/"").status();
   EXPECT_EQ(second.code(), absl::StatusCode::kFailedPrecondition);
@@ -31,6 +33,8 @@ TEST(RunFolderTest, TwoRunsCannotHaveTheSameFolderAtTheSameTime) {
   first = absl::CancelledError("it has ended");
   EXPECT_TRUE(PrepareRunFolder(folder, /*job_file=*/"").ok());
   EXPECT_FALSE(fs::exists(log)) << "it is of an earlier run";
+  EXPECT_FALSE(fs::exists(folder + "/coordinator.state"));
+  EXPECT_TRUE(fs::exists(folder + "/state")) << "it has another name";
 }
 
 TEST(RunFolderTest, CheckpointsMayLieInTheSameFolder) {

@@ -53,13 +53,19 @@ program programs/capstan_server '
   sed -i 1d server_ends
   [[ "${victim}" == process ]] && kill "-${signal}" $$ || kill "-${signal}" "${PPID}"'
 touch server_ends
-# Its first lives end as `outcomes` says, with a checkpoint each.
+# Its first lives end as `coordinator_ends` says, the next ones as `outcomes` does, with a checkpoint each.
+touch coordinator_ends
 program programs/capstan_coordinator '
   echo "$0 $*" >>"programs/flags"
   for argument in "$@"; do
     [[ "${argument}" != --port_file=* ]] || echo 0.0.0.0:4321 >"${argument#*=}"
     [[ "${argument}" != --summary_json=* ]] || summary="${argument#*=}"
   done
+  if read -r victim signal <coordinator_ends; then
+    sed -i 1d coordinator_ends
+    [[ "${victim}" == process ]] && exec bash -c "kill -${signal} \$\$"
+    exec kill "-${signal}" "${PPID}"
+  fi
   read -r outcome steps <outcomes
   sed -i 1d outcomes
   checkpoints="${summary%/start-*}/checkpoints"
@@ -172,6 +178,30 @@ run_job 'failed 5\n' 1
 expect output "a node is lost, so the job is queued again"
 expect requeued "requeue 7"
 rm tools/sleep
+# A lost coordinator is started again where it was, with the state of this start: in its task, or in a
+# step of its own.
+for victim in process task; do
+  echo "${victim} KILL" >coordinator_ends
+  run_job 'finished 9\n' 0
+  expect_equal 2 "$(grep --count capstan_coordinator programs/flags)"
+  expect_equal 2 "$(grep --count "capstan_coordinator .*--state=${PWD}/runs/slurm-7/start-1/state" programs/flags)"
+  expect programs/flags "--listen=0.0.0.0:0 " "--listen=0.0.0.0:4321 "
+  expect_equal 1 "$(ls -d runs/slurm-7/start-* | wc -l)"
+  if [[ "${victim}" == process ]]; then
+    expect output "coordinator on node1 was killed by signal 9; another one takes its place"
+  else
+    expect output "coordinator on node1 has ended; its log: " "another coordinator is started"
+    expect srun.flags "--ntasks=1 --nodes=1 --no-kill --mpi=none --export=ALL --nodelist=node1"
+  fi
+done
+# Not for ever.
+for _ in {1..10}; do echo 'process SEGV'; done >coordinator_ends
+run_job 'finished 9\n' 1
+expect_equal 10 "$(grep --count capstan_coordinator programs/flags)"
+expect output "the coordinator has left no summary" "it failed before its first step"
+# Each start has a state of its own.
+run_job 'failed 5\nfinished 9\n' 0
+expect programs/flags "--state=${PWD}/runs/slurm-7/start-1/state" "--state=${PWD}/runs/slurm-7/start-2/state"
 # Without copies, all starts again, if it may.
 echo 'process KILL' >server_ends
 run_job 'failed 5\nfinished 9\n' 0 --replicas=1

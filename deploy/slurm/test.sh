@@ -187,6 +187,10 @@ try_losses() {
   check lost_task "the task of a server is killed" kill_task lost_task capstan_server
   submit lost_copy --nodes=2 "${digits}" --replicas=1 --epochs=240 "${saving}"
   check lost_copy "a server without a copy is killed" kill_one lost_copy capstan_server
+  submit coordinator --nodes=2 "${digits}" --epochs=240 "${saving}"
+  check coordinator "the coordinator is killed" kill_one coordinator capstan_coordinator
+  submit first_task --nodes=2 "${digits}" --epochs=240 "${saving}"
+  check first_task "the task of the coordinator is killed" kill_task first_task capstan_coordinator
   submit replaced --nodes=2 "${digits}" --consistency=ssp --staleness=2 --epochs=240 "${saving}"
   check replaced "a worker is killed" kill_one replaced capstan_worker
   check lost_server "another server, and no second start" \
@@ -195,12 +199,17 @@ try_losses() {
   check lost_task "another server in a step of its own, and no second start" \
     'ends_with lost_task 0 && log_has lost_task "another server-[01] is started" &&
      [[ "$(summary lost_task servers_replaced)" == 1 ]] && ! log_has lost_task "start 2"'
+  check coordinator "another coordinator, and no second start" \
+    'ends_with coordinator 0 && log_has coordinator "coordinator on node[123] was killed by signal 9; another" &&
+     ! log_has coordinator "start 2"'
+  check first_task "another coordinator in a step of its own, and no second start" \
+    'ends_with first_task 0 && log_has first_task "another coordinator is started" && ! log_has first_task "start 2"'
   check lost_copy "goes on from a checkpoint" \
     "ends_with lost_copy 0 && log_has lost_copy 'start 2: .* goes on from checkpoint'"
   check lost_worker "another worker, and no second start" \
     'ends_with lost_worker 0 && log_has lost_worker "killed by signal 9; another one takes its place" &&
      [[ "$(summary lost_worker workers_replaced)" == 1 ]] && ! log_has lost_worker "start 2"'
-  for name in lost_worker lost_server lost_task lost_copy; do
+  for name in lost_worker lost_server lost_task lost_copy coordinator first_task; do
     check "${name}" "the hash of an undisturbed run" \
       '[[ -n "${long_hash}" && "$(summary '"${name}"' parameters_xxh3)" == "${long_hash}" ]]'
   done

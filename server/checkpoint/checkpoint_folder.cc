@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <optional>
@@ -20,7 +19,8 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "common/base/status_macros.h"
-#include "common/model_file/model_file.h"
+#include "common/model_file/durable_file.h"
+#include "common/model_file/open_file.h"
 #include "server/checkpoint/manifest.h"
 
 namespace capstan {
@@ -65,24 +65,6 @@ absl::Status FolderError(const std::string& path, absl::string_view expected,
       absl::StrCat(path, ": expected ", expected, ", got \"", error.message(), "\"");
   const bool is_full = error.value() == ENOSPC || error.value() == EDQUOT;
   return is_full ? absl::ResourceExhaustedError(text) : absl::UnavailableError(text);
-}
-
-absl::Status SyncFolder(const std::string& path) {
-  ASSIGN_OR_RETURN(const OpenFile folder, OpenFile::Open(path, O_RDONLY | O_DIRECTORY));
-  return folder.Sync();
-}
-
-// Makes the folder and those around it, so that they outlast a loss of power.
-absl::Status MakeFolders(const fs::path& path) {
-  std::error_code error;
-  if (fs::is_directory(path, error)) return absl::OkStatus();
-  const fs::path parent = path.has_parent_path() ? path.parent_path() : fs::path(".");
-  if (parent != path) RETURN_IF_ERROR(MakeFolders(parent));
-  // The path may end in a slash: then the folder is made already.
-  if (mkdir(path.c_str(), 0777) != 0 && (errno != EEXIST || !fs::is_directory(path, error))) {
-    return FolderError(path, "a folder for checkpoints", SystemError());
-  }
-  return SyncFolder(parent);
 }
 
 // What lies in a folder. `error` says why it cannot be read.
@@ -149,15 +131,7 @@ class OpenedFolder : public CheckpointStorage {
     const std::string text = EncodeManifest(manifest);
     // What nobody can read must not make older checkpoints superfluous.
     RETURN_IF_ERROR(DecodeManifest(text, path).status());
-    ASSIGN_OR_RETURN(const OpenFile file,
-                     OpenFile::Open(absl::StrCat(path, kUnfinishedSuffix),
-                                    O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW));
-    RETURN_IF_ERROR(file.WriteAt(0, text.data(), text.size()));
-    RETURN_IF_ERROR(file.Sync());
-    if (std::rename(file.path().c_str(), path.c_str()) != 0) {
-      return FolderError(path, "to put the manifest there", SystemError());
-    }
-    return SyncFolder(PathOf(name));
+    return WriteFileDurably(path, text);
   }
 
   // Create removes what stays.
@@ -201,17 +175,20 @@ class OpenedFolder : public CheckpointStorage {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<CheckpointStorage>> OpenCheckpointFolder(const std::string& dir,
-                                                                        uint64_t token) {
-  RETURN_IF_ERROR(MakeFolders(dir));
+                                                                        uint64_t token,
+                                                                        bool takes_over) {
+  RETURN_IF_ERROR(MakeFolders(dir, "a folder for checkpoints"));
   ASSIGN_OR_RETURN(OpenFile lock, OpenFile::Open(absl::StrCat(dir, "/", kLockFile),
                                                  O_RDWR | O_CREAT | O_NOFOLLOW));
   // Ends with this process, however it ends.
   if (flock(lock.descriptor(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK) return FolderError(lock.path(), "to lock this file", SystemError());
-    return absl::AbortedError(
-        absl::StrCat(dir,
-                     ": expected a folder that no other job uses, but the coordinator of "
-                     "another one does; choose another folder, or end that job first"));
+    if (!takes_over) {
+      return absl::AbortedError(
+          absl::StrCat(dir,
+                       ": expected a folder that no other job uses, but the coordinator of "
+                       "another one does; choose another folder, or end that job first"));
+    }
   }
   const std::string text = TokenText(token);
   RETURN_IF_ERROR(lock.WriteAt(0, text.data(), text.size()));

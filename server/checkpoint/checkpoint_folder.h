@@ -37,9 +37,10 @@ class CheckpointStorage {
 };
 
 // Opens the folder `dir`, and makes it if need be. `token` is a random number. ABORTED: another
-// process uses it.
+// process uses it; with `takes_over` it is used nevertheless, as that one does not count any more.
 absl::StatusOr<std::unique_ptr<CheckpointStorage>> OpenCheckpointFolder(const std::string& dir,
-                                                                        uint64_t token);
+                                                                        uint64_t token,
+                                                                        bool takes_over = false);
 
 // FAILED_PRECONDITION unless a process has opened `dir` with this token.
 absl::Status CheckCheckpointFolder(const std::string& dir, uint64_t token);

@@ -14,8 +14,6 @@ namespace capstan {
 // Names within the folder of a checkpoint.
 inline constexpr char kManifestFile[] = "manifest";
 std::string ShardFileName(uint32_t shard);
-// Follows the name of a file that is being written.
-inline constexpr char kUnfinishedSuffix[] = ".unfinished";
 
 // The manifest's text, with its checksum in the last line.
 std::string EncodeManifest(const v1::CheckpointManifest& manifest);

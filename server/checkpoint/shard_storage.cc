@@ -15,7 +15,8 @@
 #include "absl/strings/str_format.h"
 #include "common/base/mutex.h"
 #include "common/base/status_macros.h"
-#include "common/model_file/model_file.h"
+#include "common/model_file/durable_file.h"
+#include "common/model_file/open_file.h"
 #include "server/checkpoint/checkpoint_folder.h"
 #include "server/checkpoint/manifest.h"
 #include "server/checkpoint/shard_file.h"
@@ -84,8 +85,7 @@ class ShardFolder : public ShardStorage {
                                          std::strerror(errno), "\""));
       }
     }
-    ASSIGN_OR_RETURN(const OpenFile folder, OpenFile::Open(path, O_RDONLY | O_DIRECTORY));
-    return folder.Sync();
+    return SyncFolder(path);
   }
 
   absl::StatusOr<v1::CheckpointManifest> ReadManifest(const std::string& path) override {

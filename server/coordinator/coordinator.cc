@@ -33,6 +33,11 @@ absl::StatusOr<v1::RegisterReply> RegisterReplyOf(const absl::StatusOr<uint32_t>
   return reply;
 }
 
+// Saving a state usually takes milliseconds.
+constexpr absl::Duration kSlowSave = absl::Seconds(1);
+
+constexpr int kLooksInLease = 4;
+
 absl::Status StoppedError() {
   return absl::CancelledError("the coordinator is shutting down; start the job again");
 }
@@ -41,7 +46,6 @@ absl::Status StoppedError() {
 
 Coordinator::Coordinator(Options options, Clock& clock)
     : job_fingerprint_(options.job_fingerprint),
-      lease_(absl::Seconds(options.job.membership().lease_seconds())),
       heartbeat_interval_(absl::Seconds(options.job.membership().heartbeat_seconds())),
       clock_(clock),
       output_(std::move(options.output)),
@@ -50,31 +54,83 @@ Coordinator::Coordinator(Options options, Clock& clock)
       run_in_background_(options.run_in_background
                              ? std::move(options.run_in_background)
                              : [](absl::AnyInvocable<void()> work) { work(); }),
-      state_(std::move(options.job), clock, std::move(options.restored)),
-      leases_(lease_),
+      folder_token_(options.folder_token),
+      state_(std::move(options.job), clock, std::move(options.restored),
+             options.store == nullptr ? 0 : options.store->term()),
+      leases_(absl::Seconds(state_.facts().job.membership().lease_seconds())),
+      end_(absl::Seconds(state_.facts().job.membership().lease_seconds())),
+      keeper_(KeeperOptions(options), clock),
       alarm_(clock, [this] { OnAlarm(); }) {
+  if (options.saved.has_value()) GoOn(*options.saved);
   MutexLock lock(&mu_);
   alarm_.RingBy(NextEventLocked());
+}
+
+StateKeeper::Options Coordinator::KeeperOptions(Options& options) {
+  StateKeeper::Options keeper;
+  keeper.store = std::move(options.store);
+  keeper.snapshot = [this] { return Snapshot(); };
+  keeper.run_in_background = std::move(options.save_in_background);
+  keeper.on_lost = std::move(options.on_lost);
+  const v1::MembershipSpec& membership = state_.facts().job.membership();
+  // Members that still come to this coordinator are to reach the next one within their leases.
+  keeper.look_interval = absl::Seconds(membership.lease_seconds()) / kLooksInLease;
+  keeper.patience = absl::Seconds(membership.coordinator_seconds());
+  return keeper;
+}
+
+StateKeeper::Snapshot Coordinator::Snapshot() {
+  StateKeeper::Snapshot snapshot;
+  MutexLock lock(&mu_);
+  snapshot.change = state_.change();
+  v1::CoordinatorState& state = snapshot.job.state;
+  state = state_.State();
+  state.set_term(keeper_.term());
+  state.set_job_fingerprint(job_fingerprint_);
+  state.set_folder_token(folder_token_);
+  if (constants_ == nullptr || constants_->tables().empty() == state_.has_tables()) {
+    constants_ = std::make_shared<const v1::JobConstants>(state_.Constants());
+  }
+  snapshot.job.constants = constants_;
+  return snapshot;
+}
+
+void Coordinator::GoOn(const SavedJob& saved) {
+  MutexLock lock(&mu_);
+  state_.GoOn(saved);
+  const absl::Time now = clock_.Now();
+  if (state_.has_ended()) return end_.Begin(now);
+  for (const MemberKey member : state_.facts().LiveMembers()) leases_.Await(member, now);
+}
+
+template <typename Reply>
+void Coordinator::Tell(uint64_t change, Callback<Reply> done, absl::StatusOr<Reply> reply) {
+  const bool is_error = !reply.ok();
+  auto say = [done = std::move(done), reply = std::move(reply)](const absl::Status& kept) mutable {
+    kept.ok() ? done(std::move(reply)) : done(kept);
+  };
+  is_error ? keeper_.WhenConfirmed(change, std::move(say))
+           : keeper_.WhenKept(change, std::move(say));
 }
 
 Coordinator::~Coordinator() {
   const auto stopped = [](uint64_t) { return StoppedError(); };
   std::vector<ParkedHeartbeats::Heartbeat> parked;
-  std::map<MemberKey, Attendance> attending;
+  std::vector<Attendances::Callback> attending;
   std::vector<Waiters<v1::SetConsistencyReply>::Answer> changes;
   std::vector<Waiters<v1::CheckpointReply>::Answer> checkpoints;
   {
     MutexLock lock(&mu_);
     is_stopped_ = true;
     parked = parked_.TakeAll();
-    attending.swap(attending_);
+    attending = attending_.TakeAll();
     changes = change_waiters_.TakeAnswered(stopped);
     checkpoints = checkpoint_waiters_.TakeAnswered(stopped);
   }
   for (auto& answer : changes) answer.done(std::move(answer.reply));
   for (auto& answer : checkpoints) answer.done(std::move(answer.reply));
   for (auto& heartbeat : parked) heartbeat.done(StoppedError());
-  for (auto& [member, attendance] : attending) attendance.done(StoppedError());
+  for (auto& done : attending) done(StoppedError());
 }
 
 void Coordinator::Call(CoordinatorRequest request, Callback<CoordinatorReply> done) {
@@ -93,13 +149,16 @@ void Coordinator::Handle(v1::GetJobRequest, Callback<v1::GetJobReply> done) {
   reply.set_job_fingerprint(job_fingerprint_);
   if (output_ != nullptr) reply.set_output_token(output_->token());
   if (checkpoints_ != nullptr) reply.set_checkpoint_token(checkpoints_->token());
+  reply.set_keeps_state(keeper_.term() > 0);
+  uint64_t change = 0;
   {
     MutexLock lock(&mu_);
+    change = state_.change();
     *reply.mutable_job() = state_.facts().job;
     reply.set_restore(state_.facts().restored.path);
     reply.set_restore_xxh3(restored_xxh3_);
   }
-  done(std::move(reply));
+  Tell<v1::GetJobReply>(change, std::move(done), std::move(reply));
 }
 
 void Coordinator::Handle(v1::RegisterServerRequest request, Callback<v1::RegisterReply> done) {
@@ -111,7 +170,7 @@ void Coordinator::Handle(v1::RegisterServerRequest request, Callback<v1::Registe
     if (id.ok()) leases_.Begin({v1::HeartbeatRequest::SERVER, *id}, clock_.Now());
     SettleLocked(answers);
   }
-  done(RegisterReplyOf(id));
+  Tell(answers.change, std::move(done), RegisterReplyOf(id));
   Give(std::move(answers));
 }
 
@@ -131,7 +190,7 @@ void Coordinator::Handle(v1::RegisterWorkerRequest request, Callback<v1::Registe
     }
     SettleLocked(answers);
   }
-  done(std::move(reply));
+  Tell(answers.change, std::move(done), std::move(reply));
   Give(std::move(answers));
 }
 
@@ -144,13 +203,13 @@ void Coordinator::Handle(v1::HeartbeatRequest request, Callback<v1::HeartbeatRep
     if (status.ok()) {
       const MemberKey member{request.role(), request.id()};
       if (auto older = parked_.Take(member)) AnswerLocked(*std::move(older), answers);
-      leases_.Hold(member);
+      leases_.Hold(member, clock_.Now());
       parked_.Park({member, std::max(request.view_version(), request.received_version()),
                     clock_.Now() + heartbeat_interval_, std::move(done)});
-      SettleLocked(answers);
     }
+    SettleLocked(answers);
   }
-  if (!status.ok()) done(status);
+  if (!status.ok()) Tell<v1::HeartbeatReply>(answers.change, std::move(done), status);
   Give(std::move(answers));
 }
 
@@ -158,18 +217,19 @@ void Coordinator::Handle(v1::AttendRequest request, Callback<v1::AttendReply> do
   const MemberKey member{request.role(), request.id()};
   const Incarnation incarnation(request.incarnation());
   absl::Status status;
+  uint64_t change = 0;
   {
     MutexLock lock(&mu_);
+    change = state_.change();
     status = is_stopped_ ? StoppedError() : state_.CheckMember(member, incarnation);
     if (status.ok() && !state_.has_ended()) {
-      Attendance older = std::exchange(attending_[member], {incarnation, std::move(done)});
-      done = std::move(older.done);
+      done = attending_.Put(member, incarnation, std::move(done));
     }
   }
-  if (done != nullptr) done(EmptyReply<v1::AttendReply>(status));
+  if (done != nullptr) Tell(change, std::move(done), EmptyReply<v1::AttendReply>(status));
 }
 
-void Coordinator::NoteBroken(const v1::AttendRequest& request) {
+void Coordinator::NoteBroken(const v1::AttendRequest& request, bool is_heartbeat) {
   const MemberKey member{request.role(), request.id()};
   const Incarnation incarnation(request.incarnation());
   Callback<v1::AttendReply> done;
@@ -177,11 +237,9 @@ void Coordinator::NoteBroken(const v1::AttendRequest& request) {
   {
     MutexLock lock(&mu_);
     if (is_stopped_) return;
-    const auto it = attending_.find(member);
-    if (it != attending_.end() && it->second.incarnation == incarnation) {
-      done = std::move(it->second.done);
-      attending_.erase(it);
-    }
+    // The heartbeat has had its time, over a connection that is there.
+    if (is_heartbeat && attending_.Has(member, incarnation)) return;
+    done = attending_.Take(member, incarnation);
     if (state_.LosesNothingWith(member, incarnation)) {
       if (auto parked = parked_.Take(member)) AnswerLocked(*std::move(parked), answers);
       leases_.DoubtBroken(member, clock_.Now());
@@ -201,38 +259,55 @@ void Coordinator::Handle(v1::ReportFailureRequest request, Callback<v1::ReportFa
     // Another process may take the id of a server without which the job goes on.
     const bool keeps_id = request.role() == v1::HeartbeatRequest::WORKER || state_.has_ended();
     if (status.ok() && !request.before_registering() && keeps_id)
-      told_.insert({request.role(), request.id()});
+      end_.NoteTold({request.role(), request.id()});
     SettleLocked(answers);
   }
-  done(EmptyReply<v1::ReportFailureReply>(status));
+  Tell(answers.change, std::move(done), EmptyReply<v1::ReportFailureReply>(status));
   Give(std::move(answers));
 }
 
 void Coordinator::Handle(v1::ReportResultRequest request, Callback<v1::ReportResultReply> done) {
   absl::Status status;
   Answers answers = Change([&](JobState& state) { status = state.ReportResult(request); });
-  done(EmptyReply<v1::ReportResultReply>(status));
+  Tell(answers.change, std::move(done), EmptyReply<v1::ReportResultReply>(status));
   Give(std::move(answers));
 }
 
 void Coordinator::Handle(v1::GetStatusRequest request, Callback<v1::GetStatusReply> done) {
   v1::GetStatusReply reply;
+  uint64_t change = 0;
   {
     MutexLock lock(&mu_);
-    reply = state_.Status(/*with_tables=*/!request.without_tables());
+    change = state_.change();
+    reply = StatusLocked(/*with_tables=*/!request.without_tables());
   }
-  done(std::move(reply));
+  Tell<v1::GetStatusReply>(change, std::move(done), std::move(reply));
+}
+
+v1::GetStatusReply Coordinator::NewestStatus() {
+  MutexLock lock(&mu_);
+  return StatusLocked(/*with_tables=*/false);
+}
+
+v1::GetStatusReply Coordinator::StatusLocked(bool with_tables) const {
+  v1::GetStatusReply status = state_.Status(with_tables);
+  if (keeper_.term() == 0) return status;
+  status.set_term(keeper_.term());
+  const v1::MembershipSpec& membership = state_.facts().job.membership();
+  status.set_coordinator_seconds(
+      std::max(membership.coordinator_seconds(), membership.rpc_deadline_seconds()));
+  return status;
 }
 
 void Coordinator::AddMetrics(MetricsPage& page) {
-  v1::GetStatusReply status;
   int workers_lost = 0;
   {
     MutexLock lock(&mu_);
-    status = state_.Status(/*with_tables=*/false);
     workers_lost = state_.facts().WorkersLost();
   }
-  AddJobMetrics(status, workers_lost, page);
+  AddJobMetrics(NewestStatus(), workers_lost, page);
+  page.Add("capstan_coordinator_term", static_cast<double>(keeper_.term()));
+  page.Add("capstan_state_waiting_seconds", absl::ToDoubleSeconds(keeper_.WaitingTime()));
 }
 
 void Coordinator::Handle(v1::SetConsistencyRequest request,
@@ -247,7 +322,7 @@ void Coordinator::Handle(v1::SetConsistencyRequest request,
     if (status.ok()) change_waiters_.Add(*change, std::move(done));
     SettleLocked(answers);
   }
-  if (!status.ok()) done(status);
+  if (!status.ok()) Tell<v1::SetConsistencyReply>(answers.change, std::move(done), status);
   Give(std::move(answers));
 }
 
@@ -262,7 +337,7 @@ void Coordinator::Handle(v1::CheckpointRequest, Callback<v1::CheckpointReply> do
     if (status.ok()) checkpoint_waiters_.Add(*number, std::move(done));
     SettleLocked(answers);
   }
-  if (!status.ok()) done(status);
+  if (!status.ok()) Tell<v1::CheckpointReply>(answers.change, std::move(done), status);
   Give(std::move(answers));
 }
 
@@ -275,14 +350,16 @@ void Coordinator::Handle(v1::ReadClockRequest, Callback<v1::ReadClockReply> done
 void Coordinator::AnswerWaiters() {
   std::vector<Waiters<v1::SetConsistencyReply>::Answer> changes;
   std::vector<Waiters<v1::CheckpointReply>::Answer> checkpoints;
+  uint64_t change = 0;
   {
     MutexLock lock(&mu_);
+    change = state_.change();
     changes = change_waiters_.TakeAnswered(absl::bind_front(&JobState::ConsistencyReply, &state_));
     checkpoints =
         checkpoint_waiters_.TakeAnswered(absl::bind_front(&JobState::CheckpointReply, &state_));
   }
-  for (auto& answer : changes) answer.done(std::move(answer.reply));
-  for (auto& answer : checkpoints) answer.done(std::move(answer.reply));
+  for (auto& one : changes) Tell(change, std::move(one.done), std::move(one.reply));
+  for (auto& one : checkpoints) Tell(change, std::move(one.done), std::move(one.reply));
 }
 
 void Coordinator::Fail(absl::string_view reason) {
@@ -308,6 +385,9 @@ void Coordinator::OnAlarm() {
     for (const LeaseTable::Expired& expired : leases_.TakeExpired(now)) {
       TakeEndOfLeaseLocked(expired);
     }
+    for (const MemberKey absent : leases_.TakeAbsent(now)) {
+      if (state_.LosesNothingWith(absent)) leases_.DoubtBroken(absent, now);
+    }
     state_.CheckRegistration();
     state_.GiveUpPlaces();
     for (auto& heartbeat : parked_.TakeDue(now)) AnswerLocked(std::move(heartbeat), answers);
@@ -318,10 +398,12 @@ void Coordinator::OnAlarm() {
 
 void Coordinator::TakeEndOfLeaseLocked(const LeaseTable::Expired& expired) {
   const MemberKey member = expired.member;
+  // Its heartbeat may wait for an answer that waits for the disk.
+  if (keeper_.WaitingTime() >= kSlowSave) return leases_.Renew(member, clock_.Now());
   if (expired.was_doubted && member.role == v1::HeartbeatRequest::SERVER) {
     // Another server may have been lost since, and its shards have lost their copies here.
     const Member& server = state_.facts().members.servers().at(member.id);
-    const bool is_needed = !state_.LosesNothingWith(member, server.incarnation);
+    const bool is_needed = !state_.LosesNothingWith(member);
     if (is_needed && server.is_live()) return leases_.Renew(member, clock_.Now());
   }
   state_.DeclareDead(member, /*is_broken=*/expired.was_doubted);
@@ -329,21 +411,27 @@ void Coordinator::TakeEndOfLeaseLocked(const LeaseTable::Expired& expired) {
 
 void Coordinator::SuspectWorkerLocked(uint32_t worker) {
   const MemberKey member{v1::HeartbeatRequest::WORKER, worker};
-  const std::vector<Member>& workers = state_.facts().members.workers();
-  if (worker >= workers.size() || parked_.Has(member)) return;
-  if (!state_.LosesNothingWith(member, workers[worker].incarnation)) return;
+  if (parked_.Has(member) || !state_.LosesNothingWith(member)) return;
   leases_.DoubtClaimed(member, clock_.Now());
 }
 
 void Coordinator::AnswerLocked(ParkedHeartbeats::Heartbeat heartbeat, Answers& answers) {
   leases_.Renew(heartbeat.member, clock_.Now());
-  Answer& answer = answers.emplace_back();
+  Answer& answer = answers.heartbeats.emplace_back();
   answer.member = heartbeat.member;
   answer.view_version = state_.view().version();
   if (heartbeat.received_version < answer.view_version) {
-    *answer.reply.mutable_view() = state_.facts().ViewWithTables();
+    answer.reply.set_view(EncodedViewLocked());
   }
   answer.done = std::move(heartbeat.done);
+}
+
+const std::string& Coordinator::EncodedViewLocked() {
+  const uint64_t version = state_.view().version();
+  if (std::exchange(encoded_version_, version) != version) {
+    encoded_view_ = state_.facts().ViewWithTables().SerializeAsString();
+  }
+  return encoded_view_;
 }
 
 Coordinator::Answers Coordinator::Change(absl::FunctionRef<void(JobState&)> change) {
@@ -360,36 +448,50 @@ void Coordinator::SettleLocked(Answers& answers) {
   }
   if (state_.has_ended()) {
     leases_.Clear();
-    report_end_by_ = std::min(report_end_by_, clock_.Now() + lease_);
+    end_.Begin(clock_.Now());
   }
+  answers.change = state_.change();
   alarm_.RingBy(NextEventLocked());
 }
 
 absl::Time Coordinator::NextEventLocked() const {
   absl::Time next = std::min({leases_.NextExpiry(), state_.registration_deadline(),
                               state_.place_deadline(), parked_.NextDue()});
-  if (on_end_ != nullptr && report_end_by_ > clock_.Now()) next = std::min(next, report_end_by_);
+  if (on_end_ != nullptr && end_.deadline() > clock_.Now()) next = std::min(next, end_.deadline());
   return next;
 }
 
 void Coordinator::Give(Answers answers) {
-  for (Answer& answer : answers) answer.done(std::move(answer.reply));
+  for (Answer& answer : answers.heartbeats) {
+    keeper_.WhenKept(answers.change,
+                     [this, answer = std::move(answer)](const absl::Status& kept) mutable {
+                       GiveHeartbeat(std::move(answer), kept);
+                     });
+  }
   LogEvents();
   AnswerWaiters();
   EndAttendances();
   BeginFileWork();
+  keeper_.WhenKept(answers.change, [this](const absl::Status& kept) {
+    if (kept.ok()) ReportEnd();
+  });
+}
+
+void Coordinator::GiveHeartbeat(Answer answer, const absl::Status& kept) {
+  if (!kept.ok()) return answer.done(kept);
+  answer.done(std::move(answer.reply));
+  MutexLock lock(&mu_);
+  const bool knows_end = state_.has_ended() && answer.view_version == state_.view().version();
+  if (knows_end) end_.NoteTold(answer.member);
+}
+
+void Coordinator::ReportEnd() {
   absl::AnyInvocable<void(JobOutcome)> on_end;
   JobOutcome outcome;
   {
     MutexLock lock(&mu_);
-    if (!state_.has_ended()) return;
-    for (const Answer& answer : answers) {
-      if (answer.view_version == state_.view().version()) told_.insert(answer.member);
-    }
-    if (on_end_ == nullptr) return;
-    const std::vector<MemberKey> live = state_.facts().LiveMembers();
-    const bool all_know = std::includes(told_.begin(), told_.end(), live.begin(), live.end());
-    if (clock_.Now() < report_end_by_ && !all_know) return;
+    if (!state_.has_ended() || on_end_ == nullptr) return;
+    if (!end_.IsOver(state_.facts().LiveMembers(), clock_.Now())) return;
     on_end = std::exchange(on_end_, nullptr);
     outcome = state_.Outcome();
   }
@@ -397,29 +499,37 @@ void Coordinator::Give(Answers answers) {
 }
 
 void Coordinator::EndAttendances() {
-  std::map<MemberKey, Attendance> attending;
+  std::vector<Attendances::Callback> attending;
   {
     MutexLock lock(&mu_);
-    if (state_.has_ended()) attending.swap(attending_);
+    if (state_.has_ended()) attending = attending_.TakeAll();
   }
-  for (auto& [member, attendance] : attending) attendance.done(v1::AttendReply());
+  for (auto& done : attending) done(v1::AttendReply());
 }
 
 void Coordinator::BeginFileWork() {
   OutputPlan::Work output;  // there is work on one of them at most
   CheckpointPlan::Work checkpoint;
+  uint64_t change = 0;
   {
     MutexLock lock(&mu_);
+    change = state_.change();
     output = state_.TakeFileWork();
     checkpoint = state_.TakeCheckpointWork();
   }
+  absl::AnyInvocable<void()> work;
   if (output != nullptr) {
-    run_in_background_([this, work = std::move(output)]() mutable { DoFileWork(std::move(work)); });
+    work = [this, of_output = std::move(output)]() mutable { DoFileWork(std::move(of_output)); };
+  } else if (checkpoint != nullptr) {
+    work = [this, of_checkpoint = std::move(checkpoint)]() mutable {
+      DoCheckpointWork(std::move(of_checkpoint));
+    };
   }
-  if (checkpoint != nullptr) {
-    run_in_background_(
-        [this, work = std::move(checkpoint)]() mutable { DoCheckpointWork(std::move(work)); });
-  }
+  if (work == nullptr) return;
+  // The files are those of another coordinator once that has taken over.
+  keeper_.WhenConfirmed(change, [this, work = std::move(work)](const absl::Status& kept) mutable {
+    if (kept.ok()) run_in_background_(std::move(work));
+  });
 }
 
 void Coordinator::DoFileWork(OutputPlan::Work work) {

@@ -29,7 +29,7 @@ TEST(CoordinatorHeartbeatTest, IsAnsweredAtOnceWhenThereIsANewerView) {
   job.RegisterAll();
   const auto beat = job.Heartbeat(Worker(0), job.View().version() - 1);
   ASSERT_TRUE(beat->has_value());
-  EXPECT_EQ((*beat)->value().view().phase(), v1::PLACING);
+  EXPECT_EQ(ViewOf((*beat)->value())->phase(), v1::PLACING);
 }
 
 TEST(CoordinatorHeartbeatTest, IsParkedForTheIntervalWhenTheViewIsKnown) {
@@ -40,7 +40,7 @@ TEST(CoordinatorHeartbeatTest, IsParkedForTheIntervalWhenTheViewIsKnown) {
   EXPECT_FALSE(beat->has_value());
   job.clock().Advance(absl::Milliseconds(1));
   ASSERT_TRUE(beat->has_value());
-  EXPECT_FALSE((*beat)->value().has_view());
+  EXPECT_TRUE((*beat)->value().view().empty());
 }
 
 TEST(CoordinatorHeartbeatTest, HasNoViewThatTheMemberHasReceivedAndNotYetActedOn) {
@@ -56,14 +56,14 @@ TEST(CoordinatorHeartbeatTest, HasNoViewThatTheMemberHasReceivedAndNotYetActedOn
   EXPECT_FALSE(answer.has_value());
   job.clock().Advance(absl::Milliseconds(500));
   ASSERT_TRUE(answer.has_value());
-  EXPECT_FALSE(answer->has_view());
+  EXPECT_TRUE(answer->view().empty());
 }
 
 TEST(CoordinatorHeartbeatTest, BringsTheTablesAndAStatusBringsThemIfAsked) {
   ScriptedJob job;
   job.RegisterAll();
   const auto beat = job.Heartbeat(Worker(0), /*view_version=*/0);
-  EXPECT_EQ((*beat)->value().view().tables_size(), 1);
+  EXPECT_EQ(ViewOf((*beat)->value())->tables_size(), 1);
   for (const bool without_tables : {false, true}) {
     v1::GetStatusRequest request;
     request.set_without_tables(without_tables);
@@ -82,7 +82,7 @@ TEST(CoordinatorHeartbeatTest, IsAnsweredWhenTheViewChanges) {
   EXPECT_FALSE(beat->has_value());
   ASSERT_TRUE(job.RegisterServer(1).ok());
   ASSERT_TRUE(beat->has_value());
-  EXPECT_EQ((*beat)->value().view().servers_size(), 1);
+  EXPECT_EQ(ViewOf((*beat)->value())->servers_size(), 1);
 }
 
 TEST(CoordinatorHeartbeatTest, AnswersTheOlderOneOfTheSameMember) {

@@ -48,7 +48,8 @@ CoordinatorProcess::CoordinatorProcess(Options options, std::unique_ptr<LogRing>
       context_(std::move(context)),
       guard_(GuardOptions(options_.job, *context_)),
       outcome_(&context_->clock()),
-      files_(&context_->clock(), /*num_threads=*/1) {
+      files_(&context_->clock(), /*num_threads=*/1),
+      saving_(&context_->clock(), /*num_threads=*/1) {
   guard_.set_audience(kCoordinatorAudience);
 }
 
@@ -59,6 +60,7 @@ CoordinatorProcess::~CoordinatorProcess() {
   page_.reset();
   // No file work may run once the coordinator ends.
   files_.Stop();
+  saving_.Stop();
 }
 
 absl::Status CoordinatorProcess::Open() {
@@ -75,10 +77,18 @@ absl::Status CoordinatorProcess::MakeCoordinator() {
   Coordinator::Options options;
   options.job = options_.job;
   options.job_fingerprint = JobFingerprint(options_.job);
-  RETURN_IF_ERROR(OpenJobFiles(/*token=*/SystemRandom(), options));
+  options.folder_token = SystemRandom();
+  if (!options_.state.empty()) {
+    RETURN_IF_ERROR(OpenState(options_.state, options_.takes_over, options));
+  }
+  RETURN_IF_ERROR(OpenJobFiles(options_.takes_over, options));
   options.run_in_background = [this](absl::AnyInvocable<void()> work) {
     files_.Add(std::move(work));
   };
+  options.save_in_background = [this](absl::AnyInvocable<void()> work) {
+    saving_.Add(std::move(work));
+  };
+  options.on_lost = [this](absl::Status status) { NoteLost(std::move(status)); };
   coordinator_ = std::make_unique<Coordinator>(std::move(options), context_->clock());
   coordinator_->OnEnd([this](JobOutcome ended) {
     context_->readiness().End(absl::UnavailableError("the job has ended"));
@@ -86,6 +96,20 @@ absl::Status CoordinatorProcess::MakeCoordinator() {
     options_.on_end();
   });
   return absl::OkStatus();
+}
+
+void CoordinatorProcess::NoteLost(absl::Status status) {
+  context_->readiness().End(status);
+  {
+    MutexLock lock(&mu_);
+    lost_ = std::move(status);
+  }
+  options_.on_end();
+}
+
+absl::Status CoordinatorProcess::lost() const {
+  MutexLock lock(&mu_);
+  return lost_;
 }
 
 absl::Status CoordinatorProcess::StartPage() {
@@ -108,8 +132,9 @@ absl::Status CoordinatorProcess::StartServer() {
   const uint64_t of_page = options_.http_listen.empty() ? 0 : HttpListener::kMaxConnections;
   RETURN_IF_ERROR(ExpectOpenFiles(members + of_page + context_->ListenerConnections()));
   service_ = std::make_unique<GrpcCoordinatorService>(
-      *coordinator_, &guard_,
-      [this](const v1::AttendRequest& member) { coordinator_->NoteBroken(member); });
+      *coordinator_, &guard_, [this](const v1::AttendRequest& member, bool is_heartbeat) {
+        coordinator_->NoteBroken(member, is_heartbeat);
+      });
   GrpcServer::Options options;
   options.guard = &guard_;
   options.max_connections = options_.max_connections > 0 ? options_.max_connections
@@ -135,6 +160,10 @@ void CoordinatorProcess::Stop() {
   counts_ = MetricsSources::Registration();
   server_->Shutdown(context_->clock().Now() + absl::Seconds(1));
   files_.Stop();
+  saving_.Stop();
+  if (!has_ended() || !lost().ok()) return;
+  const absl::Status finished = coordinator_->FinishState();
+  if (!finished.ok()) LOG(WARNING) << "--state: " << finished.message();
 }
 
 }  // namespace capstan

@@ -6,9 +6,11 @@
 #include <memory>
 #include <string>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/base/background_threads.h"
+#include "common/base/mutex.h"
 #include "common/base/one_shot.h"
 #include "common/metrics/metrics_sources.h"
 #include "common/process/process_context.h"
@@ -33,7 +35,10 @@ class CoordinatorProcess {
     std::string listen;               // Required: host:port for members
     uint32_t max_connections = 0;     // 0: enough for the job's members
     std::string http_listen;          // host:port of the page for browsers; empty: there is none
-    // Hears on any thread that the job has ended: outcome() does not block any more. Required.
+    std::string state;                // folder of the job's state; empty: it is not kept
+    bool takes_over = false;          // although another coordinator may still be there
+    // Hears on any thread that the job has ended: outcome() does not block any more. Or that this
+    // coordinator must end: `lost()`. Required.
     std::function<void()> on_end;
   };
 
@@ -47,6 +52,8 @@ class CoordinatorProcess {
   bool has_ended() const { return outcome_.is_set(); }
   // Waits until every live member knows the end, or one lease after the end.
   JobOutcome outcome() { return outcome_.Wait(); }
+  // Why this coordinator must end although the job may go on; OK: it has not been so.
+  absl::Status lost() const;
   // Ends the job, because this process is to end.
   void Interrupt(const std::string& reason);
   // Afterwards nobody is answered. Called once, after the end.
@@ -58,6 +65,7 @@ class CoordinatorProcess {
 
   absl::Status Open();
   absl::Status MakeCoordinator();
+  void NoteLost(absl::Status status);
   absl::Status StartPage();
   absl::Status StartServer();
 
@@ -67,7 +75,10 @@ class CoordinatorProcess {
   CallGuard guard_;
   MetricsSources::Registration info_;
   OneShot<JobOutcome> outcome_;
+  mutable Mutex mu_;
+  absl::Status lost_ ABSL_GUARDED_BY(mu_);
   BackgroundThreads files_;
+  BackgroundThreads saving_;
   std::unique_ptr<Coordinator> coordinator_;
   std::unique_ptr<LivePageServer> page_;
   std::unique_ptr<GrpcCoordinatorService> service_;

@@ -53,12 +53,19 @@ class CoordinatorServersTest : public testing::Test {
   void Park(MemberKey member) {
     EXPECT_FALSE(job_.Heartbeat(member, job_.View().version())->has_value());
   }
-  void Break(MemberKey member) {
+  void Break(MemberKey member, bool is_heartbeat = false) {
     v1::AttendRequest broken;
     broken.set_role(member.role);
     broken.set_id(member.id);
     broken.set_incarnation(ScriptedJob::IncarnationOf(member));
-    job_.coordinator().NoteBroken(broken);
+    job_.coordinator().NoteBroken(broken, is_heartbeat);
+  }
+  void Attend(MemberKey member) {
+    v1::AttendRequest request;
+    request.set_role(member.role);
+    request.set_id(member.id);
+    request.set_incarnation(ScriptedJob::IncarnationOf(member));
+    CallCoordinator(job_.coordinator(), request, [](const absl::StatusOr<v1::AttendReply>&) {});
   }
   bool IsLive(int server) { return job_.View().servers(server).is_live(); }
 
@@ -78,7 +85,7 @@ TEST_F(CoordinatorServersTest, AServerWhoseConnectionHasBrokenIsLostAfterAShortT
   EXPECT_FALSE(IsLive(0));
   EXPECT_EQ(job_.View().phase(), v1::TRAINING);
   ASSERT_TRUE(worker->has_value()) << "it is told at once";
-  EXPECT_EQ((*worker)->value().view().epoch(), 2u);
+  EXPECT_EQ(ViewOf((*worker)->value())->epoch(), 2u);
   const ScriptedJob::Beat late = job_.Heartbeat(Server(0), 0);
   ASSERT_TRUE(late->has_value());
   EXPECT_THAT(std::string((*late)->status().message()), HasSubstr("this process must stop"));
@@ -93,6 +100,28 @@ TEST_F(CoordinatorServersTest, AServerThatComesAgainInTimeIsNotLost) {
   job_.clock().Advance(absl::Seconds(9));
   EXPECT_TRUE(IsLive(0));
   EXPECT_EQ(job_.View().epoch(), 1u);
+}
+
+// It was on its way when the process ended, and is taken after the end of the call Attend.
+TEST_F(CoordinatorServersTest, ALateHeartbeatOfABrokenConnectionDoesNotSaveAServer) {
+  MakeAllWhole();
+  Park(Server(0));
+  Break(Server(0));
+  Park(Server(0));
+  Break(Server(0), /*is_heartbeat=*/true);
+  job_.clock().Advance(absl::Milliseconds(299));
+  EXPECT_TRUE(IsLive(0));
+  job_.clock().Advance(absl::Milliseconds(1));
+  EXPECT_FALSE(IsLive(0));
+}
+
+TEST_F(CoordinatorServersTest, AHeartbeatThatWasGivenUpIsNoSignOfAnEndWhileItsMemberAttends) {
+  MakeAllWhole();
+  Attend(Server(0));
+  Park(Server(0));
+  Break(Server(0), /*is_heartbeat=*/true);
+  job_.clock().Advance(absl::Seconds(9));
+  EXPECT_TRUE(IsLive(0));
 }
 
 TEST_F(CoordinatorServersTest, WithoutWholeCopiesABrokenConnectionLeavesTheLeaseAsItIs) {

@@ -29,18 +29,23 @@ absl::Status CheckWireVersion(const Request& request) {
 }  // namespace
 
 // Lives until its call is done.
-class GrpcCoordinatorService::AttendCall : public grpc::ServerUnaryReactor {
+class GrpcCoordinatorService::MemberCall : public grpc::ServerUnaryReactor {
  public:
-  AttendCall(const v1::AttendRequest& member,
-             const std::function<void(const v1::AttendRequest&)>& on_broken)
-      : member_(member), on_broken_(on_broken) {}
+  template <typename Request>
+  MemberCall(const Request& request, const OnBroken& on_broken)
+      : is_heartbeat_(std::is_same_v<Request, v1::HeartbeatRequest>), on_broken_(on_broken) {
+    member_.set_role(request.role());
+    member_.set_id(request.id());
+    member_.set_incarnation(request.incarnation());
+  }
 
-  void OnCancel() override { on_broken_(member_); }
+  void OnCancel() override { on_broken_(member_, is_heartbeat_); }
   void OnDone() override { delete this; }
 
  private:
-  const v1::AttendRequest member_;
-  const std::function<void(const v1::AttendRequest&)>& on_broken_;
+  v1::AttendRequest member_;
+  const bool is_heartbeat_;
+  const OnBroken& on_broken_;
 };
 
 template <typename Request>
@@ -72,6 +77,18 @@ grpc::ServerUnaryReactor* GrpcCoordinatorService::Answer(absl::Status admitted,
   return reactor;
 }
 
+template <typename Request>
+grpc::ServerUnaryReactor* GrpcCoordinatorService::AnswerMember(grpc::CallbackServerContext* context,
+                                                               const Request* request,
+                                                               ReplyOf<Request>* reply) {
+  absl::Status admitted = Admit(*context, *request);
+  grpc::ServerUnaryReactor* const reactor =
+      admitted.ok() && on_broken_ != nullptr
+          ? static_cast<grpc::ServerUnaryReactor*>(new MemberCall(*request, on_broken_))
+          : context->DefaultReactor();
+  return Answer(std::move(admitted), request, reply, reactor);
+}
+
 grpc::ServerUnaryReactor* GrpcCoordinatorService::GetJob(grpc::CallbackServerContext* context,
                                                          const v1::GetJobRequest* request,
                                                          v1::GetJobReply* reply) {
@@ -93,18 +110,13 @@ grpc::ServerUnaryReactor* GrpcCoordinatorService::RegisterWorker(
 grpc::ServerUnaryReactor* GrpcCoordinatorService::Heartbeat(grpc::CallbackServerContext* context,
                                                             const v1::HeartbeatRequest* request,
                                                             v1::HeartbeatReply* reply) {
-  return Answer(context, request, reply);
+  return AnswerMember(context, request, reply);
 }
 
 grpc::ServerUnaryReactor* GrpcCoordinatorService::Attend(grpc::CallbackServerContext* context,
                                                          const v1::AttendRequest* request,
                                                          v1::AttendReply* reply) {
-  absl::Status admitted = Admit(*context, *request);
-  grpc::ServerUnaryReactor* const reactor =
-      admitted.ok() && on_broken_ != nullptr
-          ? static_cast<grpc::ServerUnaryReactor*>(new AttendCall(*request, on_broken_))
-          : context->DefaultReactor();
-  return Answer(std::move(admitted), request, reply, reactor);
+  return AnswerMember(context, request, reply);
 }
 
 grpc::ServerUnaryReactor* GrpcCoordinatorService::ReportFailure(

@@ -18,12 +18,13 @@ namespace capstan {
 // answered every parked heartbeat: at most one heartbeat interval. Thread-safe.
 class GrpcCoordinatorService : public v1::CoordinatorService::CallbackService {
  public:
+  // A member's call Attend has broken, or its heartbeat.
+  using OnBroken = std::function<void(const v1::AttendRequest& member, bool is_heartbeat)>;
+
   // Both outlive the gRPC server. `guard` decides who may call what; null: everybody everything.
-  // `on_broken` hears of members whose call Attend has broken, on any thread; null: nobody has to
-  // know.
-  explicit GrpcCoordinatorService(
-      CoordinatorEndpoint& coordinator, CallGuard* guard = nullptr,
-      std::function<void(const v1::AttendRequest& member)> on_broken = nullptr)
+  // `on_broken` runs on any thread; null: nobody has to know.
+  explicit GrpcCoordinatorService(CoordinatorEndpoint& coordinator, CallGuard* guard = nullptr,
+                                  OnBroken on_broken = nullptr)
       : coordinator_(coordinator), guard_(guard), on_broken_(std::move(on_broken)) {}
 
   grpc::ServerUnaryReactor* GetJob(grpc::CallbackServerContext* context,
@@ -61,7 +62,7 @@ class GrpcCoordinatorService : public v1::CoordinatorService::CallbackService {
                                       v1::ReadClockReply* reply) override;
 
  private:
-  class AttendCall;
+  class MemberCall;
 
   // Answers the call, if the guard admits it.
   template <typename Request>
@@ -73,13 +74,17 @@ class GrpcCoordinatorService : public v1::CoordinatorService::CallbackService {
   template <typename Request>
   grpc::ServerUnaryReactor* Answer(absl::Status admitted, const Request* request,
                                    ReplyOf<Request>* reply, grpc::ServerUnaryReactor* reactor);
+  // The same for a call of which `on_broken_` hears.
+  template <typename Request>
+  grpc::ServerUnaryReactor* AnswerMember(grpc::CallbackServerContext* context,
+                                         const Request* request, ReplyOf<Request>* reply);
   // Asks the guard, once a call: a second time, the proof of a token would be a used one.
   template <typename Request>
   absl::Status Admit(const grpc::CallbackServerContext& context, const Request& request);
 
   CoordinatorEndpoint& coordinator_;
   CallGuard* const guard_;
-  const std::function<void(const v1::AttendRequest&)> on_broken_;
+  const OnBroken on_broken_;
 };
 
 }  // namespace capstan

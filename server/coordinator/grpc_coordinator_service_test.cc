@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
@@ -39,11 +40,12 @@ class GrpcCoordinatorServiceTest : public ::testing::Test {
     options.job.mutable_cluster()->set_shard_count(3);
     options.job_fingerprint = 99;
     coordinator_ = std::make_unique<Coordinator>(std::move(options), clock_);
-    service_ = std::make_unique<GrpcCoordinatorService>(*coordinator_, /*guard=*/nullptr,
-                                                        [this](const v1::AttendRequest& member) {
-                                                          if (!broken_.is_set())
-                                                            broken_.Set(member);
-                                                        });
+    service_ = std::make_unique<GrpcCoordinatorService>(
+        *coordinator_, /*guard=*/nullptr,
+        [this](const v1::AttendRequest& member, bool is_heartbeat) {
+          if (!is_heartbeat && !broken_.is_set()) broken_.Set(member);
+          coordinator_->NoteBroken(member, is_heartbeat);
+        });
     grpc::ServerBuilder builder;
     int port = 0;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
@@ -51,7 +53,7 @@ class GrpcCoordinatorServiceTest : public ::testing::Test {
     builder.RegisterService(service_.get());
     server_ = builder.BuildAndStart();
     address_ = absl::StrCat("127.0.0.1:", port);
-    client_ = std::make_unique<GrpcCoordinatorClient>(address_, clock_);
+    client_ = std::make_unique<GrpcCoordinatorClient>(std::vector<std::string>{address_}, clock_);
   }
 
   template <typename Request>
@@ -87,7 +89,7 @@ class GrpcCoordinatorServiceTest : public ::testing::Test {
     request.mutable_progress()->set_steps_total(5);
     const auto reply = Call(request);
     EXPECT_TRUE(reply.ok()) << reply.status();
-    return reply.ok() ? reply->view() : v1::JobView();
+    return reply.ok() ? ViewOf(*reply).value() : v1::JobView();
   }
 
   RealClock clock_;
@@ -284,12 +286,16 @@ class AttendTest : public ::testing::Test {
 
   RealClock clock_;
   OneShot<v1::AttendRequest> broken_{&clock_};
+  bool is_heartbeat_ = false;  // what has broken
   OneShot<grpc::StatusCode> answer_{&clock_};
   const std::shared_ptr<const GrpcSecurity> security_ = SecurityWithToken(&clock_);
   CallGuard guard_{{security_, &clock_}};
   ParkingCoordinator coordinator_{clock_};
   GrpcCoordinatorService service_{coordinator_, &guard_,
-                                  [this](const v1::AttendRequest& member) { broken_.Set(member); }};
+                                  [this](const v1::AttendRequest& member, bool is_heartbeat) {
+                                    is_heartbeat_ = is_heartbeat;
+                                    broken_.Set(member);
+                                  }};
   std::unique_ptr<grpc::Server> server_;
   std::unique_ptr<v1::CoordinatorService::Stub> stub_;
   grpc::ClientContext context_;
@@ -306,7 +312,27 @@ TEST_F(AttendTest, ACallThatBreaksIsReportedWithItsMember) {
   EXPECT_EQ(member.role(), v1::HeartbeatRequest::WORKER);
   EXPECT_EQ(member.id(), 3u);
   EXPECT_EQ(member.incarnation(), 7u);
+  EXPECT_FALSE(is_heartbeat_);
   done(CoordinatorReply(v1::AttendReply()));
+  EXPECT_EQ(answer_.Wait(), grpc::StatusCode::CANCELLED);
+}
+
+TEST_F(AttendTest, SoIsAHeartbeatThatBreaks) {
+  v1::HeartbeatRequest request;
+  request.set_role(v1::HeartbeatRequest::WORKER);
+  request.set_id(3);
+  request.set_incarnation(7);
+  v1::HeartbeatReply reply;
+  grpc::ClientContext context;
+  security_->Authorize(guard_.audience(), "Heartbeat", context);
+  stub_->async()->Heartbeat(&context, &request, &reply, [this](const grpc::Status& status) {
+    answer_.Set(status.error_code());
+  });
+  auto done = coordinator_.TakeParked();
+  context.TryCancel();
+  EXPECT_EQ(broken_.Wait().incarnation(), 7u);
+  EXPECT_TRUE(is_heartbeat_);
+  done(CoordinatorReply(v1::HeartbeatReply()));
   EXPECT_EQ(answer_.Wait(), grpc::StatusCode::CANCELLED);
 }
 

@@ -14,9 +14,15 @@
 #include "server/checkpoint/checkpoint_folder.h"
 #include "server/checkpoint/job_of_checkpoint.h"
 #include "server/checkpoint/manifest.h"
+#include "server/coordinator/plans/output_plan.h"
+#include "server/coordinator/saved_job.h"
+#include "server/coordinator/state/file_state_store.h"
+#include "server/coordinator/state/posix_state_folder.h"
 
 namespace capstan {
 namespace {
+
+bool HasEnded(v1::Phase phase) { return phase == v1::DONE || phase == v1::FAILED; }
 
 // The path of the checkpoint to go on from; empty: the job begins anew.
 absl::StatusOr<std::string> PathToRestore(const v1::CheckpointSpec& checkpoint) {
@@ -39,6 +45,13 @@ absl::StatusOr<std::string> PathToRestore(const v1::CheckpointSpec& checkpoint) 
 }
 
 absl::Status OpenRestored(const v1::JobSpec& job, Coordinator::Options& options) {
+  if (options.saved.has_value()) {
+    const v1::JobConstants& constants = *options.saved->constants;
+    if (!constants.restore().empty()) {
+      options.restored = {constants.restore(), constants.restored()};
+    }
+    return absl::OkStatus();
+  }
   ASSIGN_OR_RETURN(const std::string path, PathToRestore(job.checkpoint()));
   if (path.empty()) return absl::OkStatus();
   // The folder's old checkpoints will make room for those of this job.
@@ -77,22 +90,47 @@ absl::Status OpenRestored(const v1::JobSpec& job, Coordinator::Options& options)
   return absl::OkStatus();
 }
 
+absl::Status OpenOutput(bool takes_over, Coordinator::Options& options) {
+  const v1::JobSpec& job = options.job;
+  const bool is_done = options.saved.has_value() && HasEnded(options.saved->state.view().phase());
+  if (job.output().empty() || is_done) return absl::OkStatus();
+  ASSIGN_OR_RETURN(options.output, CreateModelFile(job.output(), options.folder_token, takes_over));
+  const bool was_made = options.saved.has_value() && options.saved->state.view().epoch() > 0;
+  if (!was_made) return absl::OkStatus();
+  return OutputPlan::BeginWork(job, options.saved->constants->tables())(*options.output);
+}
+
 }  // namespace
 
-absl::Status OpenJobFiles(uint64_t token, Coordinator::Options& options) {
+absl::Status OpenState(const std::string& dir, bool takes_over, Coordinator::Options& options) {
+  absl::StatusOr<std::unique_ptr<PosixStateFolder>> folder =
+      PosixStateFolder::Open(dir, takes_over);
+  RETURN_IF_ERROR(Annotate(folder.status(), "--state"));
+  FileStateStore::Options of_store;
+  of_store.folder = *std::move(folder);
+  of_store.dir = dir;
+  of_store.check = [&options](const SavedJob& saved) { return CheckSavedJob(saved, options.job); };
+  absl::StatusOr<FileStateStore::Opened> opened = FileStateStore::Open(std::move(of_store));
+  RETURN_IF_ERROR(Annotate(opened.status(), "--state"));
+  options.store = std::move(opened->store);
+  options.saved = std::move(opened->before);
+  if (!options.saved.has_value()) return absl::OkStatus();
+  options.job_fingerprint = options.saved->state.job_fingerprint();
+  options.folder_token = options.saved->state.folder_token();
+  return absl::OkStatus();
+}
+
+absl::Status OpenJobFiles(bool takes_over, Coordinator::Options& options) {
   const v1::JobSpec& job = options.job;
+  const uint64_t token = options.folder_token;
   if (!job.checkpoint().dir().empty()) {
     absl::StatusOr<std::unique_ptr<CheckpointStorage>> checkpoints =
-        OpenCheckpointFolder(job.checkpoint().dir(), token);
+        OpenCheckpointFolder(job.checkpoint().dir(), token, takes_over);
     RETURN_IF_ERROR(Annotate(checkpoints.status(), "--checkpoint_dir"));
     options.checkpoints = *std::move(checkpoints);
   }
   RETURN_IF_ERROR(OpenRestored(job, options));
-  if (job.output().empty()) return absl::OkStatus();
-  absl::StatusOr<std::unique_ptr<ModelOutput>> output = CreateModelFile(job.output(), token);
-  RETURN_IF_ERROR(Annotate(output.status(), "--output"));
-  options.output = *std::move(output);
-  return absl::OkStatus();
+  return Annotate(OpenOutput(takes_over, options), "--output");
 }
 
 }  // namespace capstan

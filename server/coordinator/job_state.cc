@@ -23,7 +23,8 @@ constexpr Role kWorker = v1::HeartbeatRequest::WORKER;
 
 }  // namespace
 
-JobState::JobState(v1::JobSpec job, const Clock& clock, std::optional<RestorePoint> restored)
+JobState::JobState(v1::JobSpec job, const Clock& clock, std::optional<RestorePoint> restored,
+                   uint64_t term)
     : facts_(std::move(job), clock, std::move(restored).value_or(RestorePoint())),
       registration_(facts_),
       entering_(facts_.members),
@@ -46,7 +47,22 @@ JobState::JobState(v1::JobSpec job, const Clock& clock, std::optional<RestorePoi
         absl::StrCat("the job goes on from step ", step, ": ", facts_.restored.path), step);
     facts_.view.set_restored_step(std::max<int64_t>(step, 1));
   }
+  facts_.view.set_version(FirstVersionOf(term));
   EnterPhase(v1::REGISTERING);
+  Publish();
+}
+
+void JobState::GoOn(const SavedJob& saved) {
+  const uint64_t version = view().version();
+  RestoreFacts(saved, version, facts_);
+  for (JobPlan* plan : plans_) plan->Restore(saved.state, facts_);
+  // Whatever members have done, they report it again with a view of this coordinator.
+  facts_.phase_version = facts_.placement_version = death_version_ = version + 1;
+  events_.clear();
+  events_.emplace_back(
+      absl::StrCat("this coordinator has taken over in phase ", v1::Phase_Name(view().phase())));
+  // The file of --output has been made again: the servers write all of it.
+  if (view().phase() == v1::SAVING) BeginEpoch();
   Publish();
 }
 
@@ -108,7 +124,9 @@ void JobState::TakeSteps(uint32_t worker, const v1::Progress& progress) {
   const int64_t steps = progress.steps_total();
   const absl::Status fits = progress.ends_early() ? training.ReportEarlyEnd(worker, steps)
                                                   : training.ReportSteps(worker, steps);
+  training.NoteTimeOfWorker(absl::Seconds(progress.seconds()), facts_.clock.Now());
   if (training.steps_total() != view().steps_total()) {
+    ++change_;
     facts_.view.set_steps_total(training.steps_total());
     if (training.steps_announced() > 0) {
       events_.emplace_back(
@@ -159,6 +177,7 @@ absl::Status JobState::ReportResult(const v1::ReportResultRequest& request) {
   // It may be told again. The phase stays while the last checkpoint is being written.
   if (view().phase() != v1::EVALUATING || facts_.result.has_value()) return absl::OkStatus();
   facts_.result = request;
+  ++change_;
   const bool has_checkpoint = checkpoint_.Settle(facts_, events_);
   if (Advance() || has_checkpoint) Publish();
   return absl::OkStatus();
@@ -371,6 +390,7 @@ void JobState::EnterPhase(v1::Phase phase) {
 }
 
 void JobState::Publish() {
+  ++change_;
   facts_.view.set_version(view().version() + 1);
   facts_.members.WriteTo(facts_.view);
   for (const JobPlan* plan : plans_) plan->WriteToView(facts_.view);

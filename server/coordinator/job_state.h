@@ -33,6 +33,7 @@
 #include "server/coordinator/plans/replica_plan.h"
 #include "server/coordinator/plans/schedule_plan.h"
 #include "server/coordinator/plans/server_losses.h"
+#include "server/coordinator/saved_job.h"
 
 namespace capstan {
 
@@ -41,8 +42,20 @@ namespace capstan {
 // thread-safe.
 class JobState {
  public:
-  // `job` is valid. `clock` must outlive the state. Without `restored`, the job begins anew.
-  JobState(v1::JobSpec job, const Clock& clock, std::optional<RestorePoint> restored = {});
+  // `job` is valid. `clock` must outlive the state. Without `restored`, the job begins anew. The
+  // term is that of the coordinator; 0: it keeps nothing.
+  JobState(v1::JobSpec job, const Clock& clock, std::optional<RestorePoint> restored = {},
+           uint64_t term = 0);
+
+  // Goes on where another coordinator has stopped. CheckSavedJob has accepted it. To be called
+  // first.
+  void GoOn(const SavedJob& saved);
+  // What another coordinator needs to go on, without what is of this coordinator's process. It has
+  // changed if `change()` has grown; the constants, if `has_tables` has changed.
+  v1::CoordinatorState State() const { return StateOfJob(facts_, plans_); }
+  v1::JobConstants Constants() const { return ConstantsOfJob(facts_); }
+  bool has_tables() const { return !facts_.tables.specs().empty(); }
+  uint64_t change() const { return change_; }
 
   // The member's id. Errors are those of Registration. A live server whose address a new one has is
   // lost.
@@ -82,6 +95,8 @@ class JobState {
   // Whether the member is live and of this incarnation, and nothing would be lost with it: a worker
   // whose place would be held, or a server whose shards have whole copies.
   bool LosesNothingWith(MemberKey member, Incarnation incarnation) const;
+  // The same for the process that has the member's place.
+  bool LosesNothingWith(MemberKey member) const;
   // Fails the job when it has waited too long for its members to register.
   void CheckRegistration() {
     if (facts_.clock.Now() >= registration_deadline()) Fail(registration_.MissingText());
@@ -161,6 +176,7 @@ class JobState {
   // before losses.
   const std::vector<JobPlan*> plans_;
   uint64_t death_version_ = 0;  // the first view without the last worker that was lost
+  uint64_t change_ = 0;         // as change()
 };
 
 }  // namespace capstan

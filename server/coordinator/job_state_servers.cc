@@ -36,6 +36,12 @@ bool JobState::LosesNothingWith(MemberKey key, Incarnation incarnation) const {
          held_.WouldHold(key.id, facts_);
 }
 
+bool JobState::LosesNothingWith(MemberKey key) const {
+  const MemberRegistry& members = facts_.members;
+  const std::vector<Member>& of_role = key.role == kServer ? members.servers() : members.workers();
+  return key.id < of_role.size() && LosesNothingWith(key, of_role[key.id].incarnation);
+}
+
 bool JobState::GoesOnWithoutServer(uint32_t server) const {
   if (has_ended()) return false;
   if (output_.is_publishing()) return true;

@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "server/coordinator/saved_job.h"
+#include "server/coordinator/state/file_state_store.h"
+
 namespace capstan {
 namespace {
 
@@ -43,13 +46,40 @@ std::vector<v1::TableSpec> ScriptedJob::Tables(std::vector<uint64_t> shape) {
 }
 
 ScriptedJob::ScriptedJob(const v1::JobSpec& job, std::unique_ptr<CheckpointStorage> checkpoints,
-                         std::optional<RestorePoint> restored) {
+                         std::optional<RestorePoint> restored,
+                         std::shared_ptr<MemoryStateFolder::Content> folder)
+    : job_(job), folder_(std::move(folder)) {
   Coordinator::Options options;
   options.job = job;
   options.job_fingerprint = 77;
   options.checkpoints = std::move(checkpoints);
   options.restored = std::move(restored);
+  if (folder_ != nullptr) OpenState(options);
   coordinator_ = std::make_unique<Coordinator>(std::move(options), clock_);
+}
+
+std::unique_ptr<Coordinator> ScriptedJob::ReplaceCoordinator(
+    std::unique_ptr<CheckpointStorage> checkpoints) {
+  Coordinator::Options options;
+  options.job = job_;
+  options.job_fingerprint = 77;
+  options.folder_token = 78;
+  options.checkpoints = std::move(checkpoints);
+  OpenState(options);
+  return std::exchange(coordinator_, std::make_unique<Coordinator>(std::move(options), clock_));
+}
+
+void ScriptedJob::OpenState(Coordinator::Options& options) {
+  FileStateStore::Options store;
+  store.folder = std::make_unique<MemoryStateFolder>(folder_);
+  store.dir = "state";
+  store.check = [this](const SavedJob& saved) { return CheckSavedJob(saved, job_); };
+  absl::StatusOr<FileStateStore::Opened> opened = FileStateStore::Open(std::move(store));
+  CHECK(opened.ok()) << opened.status();
+  options.store = std::move(opened->store);
+  options.saved = std::move(opened->before);
+  options.save_in_background = [](absl::AnyInvocable<void()> work) { work(); };
+  options.on_lost = [this](absl::Status status) { lost_ = std::move(status); };
 }
 
 absl::StatusOr<uint32_t> ScriptedJob::RegisterServer(uint64_t incarnation, const char* address) {

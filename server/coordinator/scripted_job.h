@@ -14,6 +14,7 @@
 #include "server/coordinator/coordinator.h"
 #include "server/coordinator/members/member_key.h"
 #include "server/coordinator/members/restore_point.h"
+#include "server/coordinator/state/memory_state_folder.h"
 
 namespace capstan {
 
@@ -32,10 +33,18 @@ class ScriptedJob {
   // One table "w" of this shape.
   static std::vector<v1::TableSpec> Tables(std::vector<uint64_t> shape);
 
-  // `checkpoints` is the job's folder for them. It goes on from `restored`, if given.
+  // `checkpoints` is the job's folder for them. It goes on from `restored`, if given. `folder` is
+  // that of its state, if it is kept.
   explicit ScriptedJob(const v1::JobSpec& job = Job(),
                        std::unique_ptr<CheckpointStorage> checkpoints = nullptr,
-                       std::optional<RestorePoint> restored = {});
+                       std::optional<RestorePoint> restored = {},
+                       std::shared_ptr<MemoryStateFolder::Content> folder = nullptr);
+  // Another coordinator takes over, as the first one has been killed. Returns that one, which does
+  // not know it.
+  std::unique_ptr<Coordinator> ReplaceCoordinator(
+      std::unique_ptr<CheckpointStorage> checkpoints = nullptr);
+  // Why a coordinator of this job had to end; OK: none had to.
+  const absl::Status& lost() const { return lost_; }
 
   FakeClock& clock() { return clock_; }
   Coordinator& coordinator() { return *coordinator_; }
@@ -67,7 +76,12 @@ class ScriptedJob {
   }
 
  private:
+  void OpenState(Coordinator::Options& options);
+
   FakeClock clock_;
+  const v1::JobSpec job_;
+  const std::shared_ptr<MemoryStateFolder::Content> folder_;
+  absl::Status lost_;
   std::unique_ptr<Coordinator> coordinator_;
 };
 

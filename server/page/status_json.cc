@@ -151,6 +151,8 @@ void AddJob(const v1::GetStatusReply& status, ordered_json& json) {
   json["measures_links"] = view.measures_links();
   json["num_tables"] = view.tables_size();
   json["server_of_shard"] = view.server_of_shard();
+  json["term"] = status.term();
+  json["coordinator_seconds"] = Finite(status.coordinator_seconds());
 }
 
 // The fields that only some jobs have.

@@ -62,6 +62,7 @@ TEST(StatusJsonTest, HasTheNumbersOfTheStatus) {
   EXPECT_FALSE(status.contains("checkpoint"));
   EXPECT_FALSE(status.contains("copies"));
   EXPECT_EQ(status["servers_lost"], 0);
+  EXPECT_EQ(status["term"], 0);
   EXPECT_FALSE(status.contains("servers_replaced"));
   EXPECT_FALSE(status.contains("server_losses"));
 }

@@ -82,15 +82,17 @@ absl::StatusOr<ServerId> ParameterServer::ListenAndRegister(const v1::JobSpec& j
 
 absl::StatusOr<v1::RegisterReply> ParameterServer::Register(
     const v1::RegisterServerRequest& request, const v1::MembershipSpec& membership) {
-  const absl::Time begin = options_.clock->Now();
+  absl::Time begin = options_.clock->Now();
   bool has_told = false;
   // As of a worker: a lost server's lease runs from the answer to its last heartbeat.
   const absl::Duration patience =
       absl::Seconds(membership.lease_seconds() + 2 * membership.heartbeat_seconds());
   while (true) {
+    const absl::Time asked_at = options_.clock->Now();
     absl::StatusOr<v1::RegisterReply> reply =
         AwaitReply(*options_.coordinator, request, *options_.clock);
     const absl::Time now = options_.clock->Now();
+    if (now - asked_at >= kLateAnswer) begin = now;
     if (!absl::IsResourceExhausted(reply.status()) || now - begin >= patience) return reply;
     if (!std::exchange(has_told, true)) {
       LOG(INFO) << "waits up to " << patience

@@ -38,21 +38,30 @@ absl::StatusOr<std::unique_ptr<ServerProcess>> ServerProcess::Create(Options opt
   options.context.waits_for = "waits for the coordinator";
   ASSIGN_OR_RETURN(std::unique_ptr<ProcessContext> context,
                    ProcessContext::Create(options.context));
-  ASSIGN_OR_RETURN(
-      std::unique_ptr<CoordinatorEndpoint> coordinator,
-      ConnectToCoordinator(options.coordinator, options.rpc_deadline, &context->clock(),
-                           Random(SystemRandom()), context->security(), options.connect_deadline));
-  return std::unique_ptr<ServerProcess>(
-      new ServerProcess(std::move(options), std::move(context), std::move(coordinator)));
+  auto process =
+      std::unique_ptr<ServerProcess>(new ServerProcess(std::move(options), std::move(context)));
+  RETURN_IF_ERROR(process->Connect());
+  return process;
 }
 
-ServerProcess::ServerProcess(Options options, std::unique_ptr<ProcessContext> context,
-                             std::unique_ptr<CoordinatorEndpoint> coordinator)
+ServerProcess::ServerProcess(Options options, std::unique_ptr<ProcessContext> context)
     : options_(std::move(options)),
       context_(std::move(context)),
-      coordinator_(std::move(coordinator)),
+      absence_(&context_->clock()),
       incarnation_(SystemRandom()),
-      guard_(GuardOptions(*context_)) {}
+      guard_(GuardOptions(*context_)),
+      away_(AddCoordinatorAway(context_->metrics(), [this] { return absence_.away(); })) {}
+
+absl::Status ServerProcess::Connect() {
+  CoordinatorOptions options = {options_.coordinator, options_.rpc_deadline};
+  options.first_deadline = options_.connect_deadline;
+  options.absence = &absence_;
+  options.is_ending = [this] { return options_.end != nullptr && options_.end->is_asked(); };
+  options.security = context_->security();
+  ASSIGN_OR_RETURN(coordinator_, ConnectToCoordinator(std::move(options), &context_->clock(),
+                                                      Random(SystemRandom())));
+  return absl::OkStatus();
+}
 
 void ServerProcess::ReportUsageError(const absl::Status& error) {
   LOG(ERROR) << error.message() << "; tells the coordinator";

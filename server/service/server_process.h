@@ -12,6 +12,7 @@
 #include "absl/time/time.h"
 #include "common/base/end_request.h"
 #include "common/base/ids.h"
+#include "common/membership/coordinator_absence.h"
 #include "common/membership/coordinator_endpoint.h"
 #include "common/metrics/metrics_sources.h"
 #include "common/process/process_context.h"
@@ -37,7 +38,7 @@ class ServerProcess {
  public:
   struct Options {
     ProcessContext::Options context;                  // `listens` and `waits_for` do not count
-    std::string coordinator;                          // Required: host:port
+    std::string coordinator;                          // Required: host:port,...
     absl::Duration rpc_deadline = absl::Seconds(30);  // of retries to reach the coordinator
     absl::Duration connect_deadline;                  // until its first answer, if longer
     std::string listen;                               // Required: host:port for workers
@@ -67,9 +68,9 @@ class ServerProcess {
     std::string announced_host;  // empty: that of `listen`
   };
 
-  ServerProcess(Options options, std::unique_ptr<ProcessContext> context,
-                std::unique_ptr<CoordinatorEndpoint> coordinator);
+  ServerProcess(Options options, std::unique_ptr<ProcessContext> context);
 
+  absl::Status Connect();
   absl::Status Open();
   absl::StatusOr<Place> FindPlace() const;
   // The address for workers, at the port of `listening`.
@@ -84,7 +85,8 @@ class ServerProcess {
 
   const Options options_;
   const std::unique_ptr<ProcessContext> context_;
-  const std::unique_ptr<CoordinatorEndpoint> coordinator_;
+  CoordinatorAbsence absence_;
+  std::unique_ptr<CoordinatorEndpoint> coordinator_;
   const Incarnation incarnation_;
   CallGuard guard_;
   Place place_;
@@ -100,6 +102,7 @@ class ServerProcess {
   std::optional<GrpcReaderService> reader_service_;
   std::unique_ptr<GrpcServer> listening_;
   MetricsSources::Registration counts_;  // of connections
+  const MetricsSources::Registration away_;
 };
 
 }  // namespace capstan

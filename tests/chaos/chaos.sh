@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
-# Kills, stops and cuts off random servers and workers of jobs with two copies of each shard, one loss
-# after the other. Under BSP each job must end with the bits of an undisturbed one. In all jobs the
-# recorded history must keep the consistency contract. Prints the times from a loss to the next step.
-# The last line is one JSON object. The exit code is 1 if anything was wrong; then the files of the
+# Kills, stops and cuts off random servers, workers and coordinators of jobs with two copies of each
+# shard, one loss after the other. Under BSP each job must end with the bits of an undisturbed one. In all
+# jobs the recorded history must keep the consistency contract. Prints the times from a loss to the next
+# step. The last line is one JSON object. The exit code is 1 if anything was wrong; then the files of the
 # jobs are kept.
 # Usage: tests/chaos/chaos.sh [--kills=N] [--seed=N] [--kill=WHO] [--signal=SIGNAL] [--consistency=MODE]
-#                             [--codec=CODEC] [--job=JOB] [--programs=DIR] [--server=PROGRAM] [--keep=DIR]
+#                             [--codec=CODEC] [--job=JOB] [--replicas=N] [--programs=DIR]
+#                             [--server=PROGRAM] [--keep=DIR]
 #   --kills=N       losses in all; 100 unless given
 #   --seed=N        decides who is lost when; 1 unless given. Processes take their own time, so the same
 #                   seed is not the same run
-#   --kill=WHO      server, worker or any; any unless given: three of four are servers
+#   --kill=WHO      server, worker, coordinator or any; any unless given: one of six is a coordinator, and
+#                   three of four others are servers
 #   --signal=SIGNAL KILL, STOP, CUT or any; any unless given: one of four is stopped, and one of eight
 #                   is cut off if this is root, with unshare, setpriv and iptables. Only servers are
 #   --consistency=MODE
@@ -18,6 +20,7 @@
 #                   worker with a lossy codec, so only servers are lost there
 #   --job=JOB       digits, updates, rows or all; all unless given. The values of updates show what each
 #                   push did (capstan run --model=updates); rows are those of a sparse table
+#   --replicas=N    1 or 2 copies of each shard; 2 unless given. With 1 only coordinators can be lost
 #   --programs=DIR  the programs to try: bin of a bundle, or bazel-bin; bazel-bin unless given
 #   --server=PROGRAM
 #                   another program for the servers, such as one with a fault on purpose
@@ -27,6 +30,10 @@
 # off hears all others until then, and they hear nothing of it: its packets are dropped, in a network of
 # this script's own. The next loss comes at a random time after the coordinator has said that all copies
 # are whole, and that another process is in the lost one's place.
+# A coordinator keeps its state. One that was killed starts again, at once or up to 3 s later. Sometimes
+# it is killed once more while it starts. When anybody is lost, sometimes a server is killed in the same
+# moment as the coordinator (BOTH). While a coordinator is stopped, another one takes over at another
+# address. The first one must then end by itself, and nothing else may change.
 #
 # A recovery is the time from the signal to the end of the first step after it: a worker has the answers
 # to all its pushes of the step, and sent all of them after the signal. A step pushes to all slices, and
@@ -42,6 +49,13 @@
 #                                  of killed servers; with --kill=worker of killed workers
 #   p50_stop_s, p99_stop_s         the same of stopped ones: a lease of 2 s must end first
 #   p50_cut_s                      the median time of servers that were cut off
+#   p50_coordinator_s, worst_coordinator_s
+#                                  from the kill of a coordinator that starts again at once until it has
+#                                  answered capstan status
+#   longest_step_s, undisturbed_longest_step_s
+#                                  with --kill=coordinator: the longest time between the begins of two
+#                                  steps of a worker, in these jobs and in the same ones without losses,
+#                                  which run in turn with them
 # The p99 of fewer than 100 times is the longest.
 set -euo pipefail
 
@@ -65,6 +79,7 @@ only_signal=any
 only_consistency=all
 only_codec=all
 only_job=all
+replicas=2
 programs="${PWD}/bazel-bin"
 server_program=
 keep=
@@ -82,6 +97,7 @@ for argument in "$@"; do
     --consistency=*) only_consistency="${value}" ;;
     --codec=*) only_codec="${value}" ;;
     --job=*) only_job="${value}" ;;
+    --replicas=*) replicas="${value}" ;;
     --programs=?*) programs="$(realpath "${value}")" ;;
     --server=?*) server_program="$(realpath "${value}")" ;;
     --keep=?*) keep="$(realpath --canonicalize-missing "${value}")" ;;
@@ -90,9 +106,13 @@ for argument in "$@"; do
 done
 [[ "${kills}" =~ ^[1-9][0-9]*$ ]] || usage_error "--kills: expected a number from 1, got ${kills}"
 [[ "${seed}" =~ ^[0-9]+$ ]] || usage_error "--seed: expected a number, got ${seed}"
-one_of --kill "${kill}" server worker any
+one_of --kill "${kill}" server worker coordinator any
 one_of --signal "${only_signal}" KILL STOP CUT any
-[[ "${only_signal} ${kill}" != "CUT worker" ]] || usage_error "--signal=CUT: only servers are cut off"
+[[ "${only_signal}" != CUT || "${kill}" == server || "${kill}" == any ]] ||
+  usage_error "--signal=CUT: only servers are cut off"
+one_of --replicas "${replicas}" 1 2
+[[ "${replicas} ${kill}" != "1 "* || "${kill}" == coordinator ]] ||
+  usage_error "--replicas=1: expected --kill=coordinator, as others can be lost only with copies"
 one_of --consistency "${only_consistency}" bsp ssp async all
 one_of --codec "${only_codec}" float32 int8 topk all
 one_of --job "${only_job}" digits updates rows all
@@ -107,7 +127,7 @@ cuts=0
 if [[ "${CHAOS_NETWORK-}" == own ]]; then
   cuts=1
   ip link set lo up
-elif [[ "${only_signal}" == CUT || "${only_signal}" == any ]]; then
+elif [[ "${only_signal}" == CUT || "${only_signal} ${kill}" == any\ @(server|any) ]]; then
   if can_cut; then CHAOS_NETWORK=own exec unshare --net tests/chaos/chaos.sh "$@"; fi
   [[ "${only_signal}" == any ]] || usage_error "--signal=CUT: expected root, unshare, setpriv and iptables"
 fi
@@ -147,15 +167,14 @@ exec setpriv --reuid=\$((${first_user} + \$\$)) --clear-groups --pdeathsig KILL 
 END
   chmod a+x "$1/capstan_server"
 }
-if [[ -n "${server_program}" ]] || ((cuts)); then
-  # capstan takes the programs beside it.
-  mkdir "${scratch}/programs"
-  cp "${capstan}" "${scratch}/programs/capstan"
-  ln --symbolic "$(find_program server/capstan_coordinator)" "$(find_program worker/capstan_worker)" \
-    "${scratch}/programs"
-  server_of "${scratch}/programs"
-  capstan="${scratch}/programs/capstan"
-fi
+# capstan takes the programs beside it.
+mkdir --parents "${scratch}/programs/coordinator"
+cp "${capstan}" "${scratch}/programs/capstan"
+ln --symbolic "$(find_program worker/capstan_worker)" "${scratch}/programs"
+ln --symbolic "$(find_program server/capstan_coordinator)" "${scratch}/programs/coordinator"
+ln --symbolic "${PWD}/tests/chaos/kept_coordinator.sh" "${scratch}/programs/capstan_coordinator"
+server_of "${scratch}/programs"
+capstan="${scratch}/programs/capstan"
 run_pid=
 wrong=0
 
@@ -225,70 +244,8 @@ await_end() {
 # The parameters' hash, or for rows of a sparse table the test loss to its last digit.
 results_of() { grep --extended-regexp '"(parameters_xxh3|test_loss)"' "$1/summary.json"; }
 
-# pids_of ROLE: of the job's servers or workers.
-pids_of() {
-  local pid name
-  for pid in $(members); do
-    { read -r name <"/proc/${pid}/comm"; } 2>/dev/null || continue
-    [[ "${name}" != "capstan_$1" ]] || echo "${pid}"
-  done
-}
-
-# The most steps that a worker has done, as the coordinator has heard.
-steps_done() {
-  tail --lines=1 "${run_dir}/progress.jsonl" 2>/dev/null | grep --only-matching '"steps_done":[0-9]*' |
-    sed 's/.*://' | sort --numeric-sort | tail --lines=1
-}
-
-# num_logged TEXT: lines of the coordinator with this text.
-num_logged() {
-  [[ -e "${run_dir}/coordinator.log" ]] || { echo 0 && return; }
-  grep --count --extended-regexp -- "$1" "${run_dir}/coordinator.log" || true
-}
-has_logged() { (($(num_logged "$2") >= $1)); }
-has_begun() { has_logged 1 "${whole}" && (($(steps_done) > 0)); }
-
-random() { echo $(((RANDOM * 32768 + RANDOM) % $1)); }
-
-# In the coordinator's log.
-whole="shards have two equal copies"
-lost_member='(server|worker) [0-9]+ (\(.*\) )?has (ended|been silent|left)'
-new_server="another server takes the place of server"
-new_worker="another worker takes the place of worker"
-
-# silence PID --append, or --delete when others are to hear it again.
-silence() {
-  iptables --wait "$2" OUTPUT --match owner --uid-owner $((first_user + $1)) --jump DROP
-}
-
-# lose ROLE SIGNAL: a random process, which adds to lost_here. Returns when another one is in its place,
-# and copies are whole.
-lose() {
-  local pids pid began wholes losses news taken="${new_server}"
-  [[ "$1" == server ]] || taken="${new_worker}"
-  mapfile -t pids < <(pids_of "$1")
-  ((${#pids[@]} > 0)) || return 0
-  pid="${pids[$(random ${#pids[@]})]}"
-  wholes="$(num_logged "${whole}")"
-  losses="$(num_logged "${lost_member}")"
-  news="$(num_logged "${taken}")"
-  began=${EPOCHREALTIME}
-  if [[ "$2" == CUT ]]; then
-    silence "${pid}" --append
-    began=${EPOCHREALTIME}
-  else
-    kill "-$2" "${pid}" 2>/dev/null || return 0
-  fi
-  lost_here=$((lost_here + 1))
-  echo "$2 $1 ${began/./}000" >>"${run_dir}.losses"
-  [[ "$2" == KILL ]] || await has_logged $((losses + 1)) "${lost_member}"
-  case "$2" in
-    STOP) kill -CONT "${pid}" 2>/dev/null || true ;;
-    CUT) silence "${pid}" --delete ;;
-  esac
-  await has_logged $((news + 1)) "${taken}"
-  [[ "$1" == worker ]] || await has_logged $((wholes + 1)) "${whole}"
-}
+source tests/chaos/losses.sh
+source tests/chaos/figures.sh
 
 # flags_of CONSISTENCY JOB CODEC WORKERS STEPS: sets the job's flags.
 flags_of() {
@@ -306,109 +263,112 @@ flags_of() {
   esac
 }
 
-# run_job NUMBER CONSISTENCY JOB CODEC KILLS: runs a job with at most KILLS losses, and adds them to
-# `lost`.
-run_job() {
-  local job="$2 $3 $4" workers servers steps flags name role lost_here=0 who="${kill}" began=${SECONDS}
-  local signal expected got
-  RANDOM=$(((seed * 1000 + $1) % 32768))
-  workers=$((2 + $(random $((kills < 36 ? 3 : 7)))))
-  servers=$((2 + $(random 3)))
-  steps=$((300 + 130 * kills_of_job))
-  [[ "$3" != updates ]] || steps=$((steps / 2))
-  flags_of "$2" "$3" "$4" "${workers}" "${steps}"
-  [[ "$2 $4" != "bsp int8" && "$2 $4" != "bsp topk" ]] || who=server
-  if [[ "$2" == bsp ]]; then
-    name="${job// /-}-${workers}-${steps}"
-    if [[ ! -e "${scratch}/${name}/summary.json" ]]; then
-      start "${name}" "${flags[@]}" --num_servers=2
-      await_end
-    fi
+# choose_loss: sets role and signal.
+choose_loss() {
+  role="${who}"
+  if [[ "${role}" == any ]]; then
+    role=server
+    if ((RANDOM % 4 == 0)); then role=worker; fi
+    if ((RANDOM % 6 == 0)); then role=coordinator; fi
   fi
-  start "job-$1" "${flags[@]}" --num_servers="${servers}" --replicas=2 --restart=on_failure \
-    --lease_seconds=2 --heartbeat_seconds=0.3 --record_history="${scratch}/job-$1.history"
-  await has_begun
-  while ((lost_here < $5 && $(steps_done) < steps * 3 / 4)); do
-    sleep "$(printf '0.%03d' "$(random 700)")"
-    role="${who}"
-    if [[ "${role}" == any ]]; then
-      role=server
-      if (($(random 4) == 0)); then role=worker; fi
-    fi
-    signal=KILL
-    if (($(random 4) == 0)); then signal=STOP; fi
-    if ((cuts && $(random 8) == 0)) && [[ "${role}" == server ]]; then signal=CUT; fi
-    [[ "${only_signal}" == any ]] || signal="${only_signal}"
-    [[ "${signal}" != CUT ]] || role=server
-    lose "${role}" "${signal}"
-    runs "${run_pid}" || break
-  done
-  await_end
-  if [[ "$2" == bsp ]]; then
-    expected="$(results_of "${scratch}/${name}")" || fail "expected results of the undisturbed job"
-    got="$(results_of "${run_dir}" || true)"
-    if [[ "${got}" == "${expected}" ]]; then
-      [[ "${same_bits}" == false ]] || same_bits=true
-    else
-      same_bits=false
-      wrong=1
-      echo "FAILED  expected ${expected}, got ${got}"
-    fi
+  signal=KILL
+  if ((RANDOM % 4 == 0)); then signal=STOP; fi
+  if ((cuts && RANDOM % 8 == 0)) && [[ "${role}" == server ]]; then signal=CUT; fi
+  [[ "${only_signal}" == any ]] || signal="${only_signal}"
+  [[ "${signal}" != CUT ]] || role=server
+  if [[ "${who} ${role} ${signal}" == "any coordinator KILL" ]] && ((lost_here + 2 <= most_here)) &&
+    ((RANDOM % 2 == 0)); then
+    role=server
+    signal=BOTH
   fi
+}
+
+# judge_job: checks the history of the job that has ended.
+judge_job() {
+  touch "${run_dir}.losses"
   "${judge}" "${run_dir}.history" "${run_dir}.losses" >"${run_dir}.judged" ||
     fail "the history cannot be judged"
   if grep --after-context=4 "^first violation" "${run_dir}.judged"; then wrong=1; fi
   sed --quiet 's/^loss //p' "${run_dir}.judged" >>"${scratch}/times"
   grep --extended-regexp "^(violations|lost_updates|doubled_updates) " "${run_dir}.judged" \
     >>"${scratch}/counts"
+}
+
+judged() { sed --quiet "s/^$1 //p" "${run_dir}.judged"; }
+
+# compare_results NAME: with those of this undisturbed job.
+compare_results() {
+  local expected got
+  expected="$(results_of "${scratch}/$1")" || fail "expected results of the undisturbed job"
+  got="$(results_of "${run_dir}" || true)"
+  if [[ "${got}" == "${expected}" ]]; then
+    [[ "${same_bits}" == false ]] || same_bits=true
+  else
+    same_bits=false
+    wrong=1
+    echo "FAILED  expected ${expected}, got ${got}"
+  fi
+}
+
+# run_undisturbed NUMBER NAME FLAGS...: the same job without losses. Where steps are compared, it runs as
+# the other one does. Otherwise one such job with this name is enough.
+run_undisturbed() {
+  if [[ "${kill}" == coordinator ]]; then
+    rm -rf "${scratch:?}/$2"
+    start "$2" "${@:3}" --record_history="${scratch}/$2.history"
+    await_end
+    judge_job
+    echo "undisturbed $1 $(judged longest_step_s)" >>"${scratch}/steps"
+    rm -rf "${scratch:?}/$2.history"
+  elif [[ ! -e "${scratch}/$2/summary.json" ]]; then
+    start "$2" "${flags[@]}" --num_servers=2
+    await_end
+  fi
+}
+
+# run_job NUMBER CONSISTENCY JOB CODEC KILLS: runs a job with at most KILLS losses, and adds them to
+# `lost`.
+run_job() {
+  local job="$2 $3 $4" workers servers steps flags all_flags name role signal who="${kill}"
+  local lost_here=0 most_here="$5" began=${SECONDS}
+  RANDOM=$(((seed * 1000 + $1) % 32768))
+  workers=$((2 + RANDOM % (kills < 36 ? 3 : 7)))
+  servers=$((2 + RANDOM % 3))
+  steps=$((300 + 130 * kills_of_job))
+  [[ "$3" != updates ]] || steps=$((steps / 2))
+  flags_of "$2" "$3" "$4" "${workers}" "${steps}"
+  all_flags=("${flags[@]}" --num_servers="${servers}" --replicas="${replicas}" --restart=on_failure
+    --lease_seconds=2 --heartbeat_seconds=0.3)
+  # Workers with a lossy codec have no successors.
+  [[ "$2 $4" != "bsp "@(int8|topk) || "${kill}" != @(any|worker) ]] || who=server
+  name="${job// /-}-${workers}-${steps}"
+  if [[ "$2" == bsp || "${kill}" == coordinator ]]; then
+    run_undisturbed "$1" "${name}" "${all_flags[@]}"
+  fi
+  start "job-$1" "${all_flags[@]}" --record_history="${scratch}/job-$1.history"
+  await has_begun
+  while ((lost_here < most_here && $(steps_done) < steps * 3 / 4)); do
+    pause $((RANDOM % 700))
+    choose_loss
+    if [[ "${role}" == coordinator ]]; then
+      lose_coordinator "${signal}"
+    else
+      lose "${role}" "${signal}"
+    fi
+    runs "${run_pid}" || break
+  done
+  await_end
+  [[ "$2" != bsp ]] || compare_results "${name}"
+  judge_job
+  [[ "${kill}" != coordinator ]] || echo "disturbed $1 $(judged longest_step_s)" >>"${scratch}/steps"
   lost=$((lost + lost_here))
   echo "job $1: ${job}, ${workers} workers, ${servers} servers, ${lost_here} losses," \
-    "$(sed --quiet 's/^exchanges //p' "${run_dir}.judged") exchanges, $((SECONDS - began)) s"
+    "$(judged exchanges) exchanges, $((SECONDS - began)) s$(steps_text "$1")"
   if ((wrong > 0)); then
     echo "all files are in ${scratch}; this was chaos.sh --kills=${kills} --seed=${seed}"
   elif [[ -z "${keep}" ]]; then
     rm -rf "${run_dir}" "${run_dir}".*
   fi
-}
-
-# times_of SIGNAL ROLE: sorted.
-times_of() {
-  sed --quiet --regexp-extended "s/^$1 $2 ([0-9.]+)$/\1/p" "${scratch}/times" | sort --numeric-sort
-}
-
-# quantile PERCENT SIGNAL ROLE: null if there are none.
-quantile() {
-  times_of "$2" "$3" | awk -v percent="$1" '
-    { times[NR] = $1 }
-    END {
-      if (NR == 0) { print "null"; exit }
-      rank = int((NR * percent + 99) / 100)
-      print times[rank < 1 ? 1 : rank]
-    }'
-}
-
-# sum_of NAME
-sum_of() { awk -v name="$1" '$1 == name { sum += $2 } END { print sum + 0 }' "${scratch}/counts"; }
-
-print_figures() {
-  local role signal count
-  for role in server worker; do
-    for signal in KILL STOP CUT; do
-      count="$(times_of "${signal}" "${role}" | wc --lines)"
-      ((count == 0)) || echo "${signal} ${role}: ${count} times, median" \
-        "$(quantile 50 "${signal}" "${role}") s, longest $(quantile 100 "${signal}" "${role}") s"
-    done
-  done
-  role=server
-  [[ "${kill}" != worker ]] || role=worker
-  printf '{"kills": %s, "same_bits": %s, "lost_updates": %s, "doubled_updates": %s, ' \
-    "${lost}" "${same_bits}" "$(sum_of lost_updates)" "$(sum_of doubled_updates)"
-  printf '"violations": %s, "p50_recovery_s": %s, "p99_recovery_s": %s, "p50_stop_s": %s, ' \
-    "$(sum_of violations)" "$(quantile 50 KILL "${role}")" "$(quantile 99 KILL "${role}")" \
-    "$(quantile 50 STOP "${role}")"
-  printf '"p99_stop_s": %s, "p50_cut_s": %s, "worst_recovery_s": %s, "seed": %s}\n' \
-    "$(quantile 99 STOP "${role}")" "$(quantile 50 CUT "${role}")" \
-    "$(quantile 100 KILL "${role}")" "${seed}"
 }
 
 kinds=()
@@ -425,7 +385,7 @@ done
   usage_error "there is no job of ${only_consistency}, ${only_job} and ${only_codec}"
 
 if ((cuts)); then echo "seed ${seed}, with cuts"; else echo "seed ${seed}, without cuts"; fi
-touch "${scratch}/times" "${scratch}/counts"
+touch "${scratch}/times" "${scratch}/counts" "${scratch}/steps"
 kills_of_job=$((kills < 36 ? (kills + 3) / 4 : 9))
 lost=0
 same_bits=null

@@ -37,7 +37,8 @@ absl::Status Judge(const std::string& folder, const std::string& losses_path) {
   std::cout << "exchanges " << verdict.exchanges << "\nhas_values "
             << history.header.has_test_values() << "\nviolations " << verdict.violations
             << "\nlost_updates " << verdict.lost_updates << "\ndoubled_updates "
-            << verdict.doubled_updates << "\n";
+            << verdict.doubled_updates << "\nlongest_step_s "
+            << absl::StrFormat("%.4f", static_cast<double>(LongestStep(history)) * 1e-9) << "\n";
   if (!verdict.violation.empty()) std::cout << "first violation: " << verdict.violation << "\n";
   return absl::OkStatus();
 }

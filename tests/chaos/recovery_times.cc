@@ -92,4 +92,15 @@ std::vector<std::optional<int64_t>> RecoveryTimes(const History& history,
   return times;
 }
 
+int64_t LongestStep(const History& history) {
+  int64_t longest = 0;
+  std::map<Incarnation, int64_t> latest;
+  for (const PushedStep& step : StepsOf(history)) {
+    const auto [begin_ns, is_first] = latest.emplace(step.incarnation, step.begin_ns);
+    if (!is_first) longest = std::max(longest, step.begin_ns - begin_ns->second);
+    begin_ns->second = step.begin_ns;
+  }
+  return longest;
+}
+
 }  // namespace capstan

@@ -28,6 +28,10 @@ absl::StatusOr<std::vector<Loss>> ReadLosses(absl::string_view text);
 std::vector<std::optional<int64_t>> RecoveryTimes(const History& history,
                                                   const std::vector<Loss>& losses);
 
+// The longest time in nanoseconds between the first pushes of two steps that a process did one
+// after the other; 0: none did two.
+int64_t LongestStep(const History& history);
+
 }  // namespace capstan
 
 #endif  // TESTS_CHAOS_RECOVERY_TIMES_H_

@@ -45,6 +45,14 @@ TEST(RecoveryTimesTest, AfterTheLossOfAWorkerAnotherProcessHasToDoAStep) {
               ElementsAre(Optional(100'000), Optional(110'000)));
 }
 
+TEST(RecoveryTimesTest, TheLongestStepIsThatOfOneProcess) {
+  HistoryBuilder builder = TwoSteps();
+  EXPECT_EQ(LongestStep(builder.Build()), 40'000);
+  builder.Member(v1::MembershipRecord::ENTERED, 1, 102, /*at_us=*/60, /*first_step=*/1);
+  builder.Ask(1, 102, 1, 2, 500).Answer(510, 3, 0, {{0, 0}, {0, 1}, {1, 1}});
+  EXPECT_EQ(LongestStep(builder.Build()), 40'000);
+}
+
 TEST(RecoveryTimesTest, LossesAreReadFromLines) {
   const std::vector<Loss> losses = ReadLosses("KILL server 12\nSTOP worker 345\n").value();
   ASSERT_EQ(losses.size(), 2);

@@ -70,6 +70,8 @@ static capstan_job* connect_after_wrong_calls(void) {
   options.rpc_deadline_seconds = 5;
   options.coordinator = "localhost";
   INVALID(capstan_connect(&options, &job), "coordinator: expected host:port with a port");
+  options.coordinator = "a:1,a:1";
+  INVALID(capstan_connect(&options, &job), "coordinator: expected different addresses");
   options.coordinator = NULL;
   options.keys = "/no/such/folder";
   expect(capstan_connect(&options, &job), CAPSTAN_FAILED, "/no/such/folder", "keys");

@@ -73,7 +73,8 @@ ClusterResult Run(const v1::JobSpec& job, ClusterTransport& transport, Clock& cl
     Coordinator::Options options;
     options.job = job;
     options.job_fingerprint = JobFingerprint(job);
-    const absl::Status opened = OpenJobFiles(/*token=*/5, options);
+    options.folder_token = 5;
+    const absl::Status opened = OpenJobFiles(/*takes_over=*/false, options);
     CHECK(opened.ok()) << opened;
     OneShot<JobOutcome> outcome(&clock);
     // A disk may be slow. The clock's thread, which runs the coordinator's alarm, must not wait for

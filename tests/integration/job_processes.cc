@@ -1,11 +1,14 @@
 #include "tests/integration/job_processes.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 
+#include <cstdio>
 #include <fstream>
 #include <optional>
 #include <sstream>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "common/base/mutex.h"
@@ -37,7 +40,19 @@ void JobProcesses::Start(const std::string& name, const std::string& program,
 }
 
 void JobProcesses::StartCoordinator(std::vector<std::string> job_flags) {
-  job_flags.push_back("--listen=127.0.0.1:0");
+  StartCoordinatorAt("127.0.0.1:0", std::move(job_flags));
+}
+
+void JobProcesses::ReplaceCoordinator(std::vector<std::string> job_flags) {
+  Signal("coordinator", SIGKILL);
+  WaitForExit("coordinator", kPatience);
+  std::remove(path("port").c_str());
+  StartCoordinatorAt(coordinator_address_, std::move(job_flags));
+}
+
+void JobProcesses::StartCoordinatorAt(const std::string& address,
+                                      std::vector<std::string> job_flags) {
+  job_flags.push_back("--listen=" + address);
   job_flags.push_back("--port_file=" + path("port"));
   job_flags.push_back("--summary_json=" + path("summary.json"));
   Start("coordinator", "server/capstan_coordinator", std::move(job_flags));
@@ -63,6 +78,20 @@ void JobProcesses::StartMembers(int num_servers, int num_workers) {
 
 void JobProcesses::Signal(const std::string& name, int signal) {
   processes_.at(name)->Signal(signal);
+}
+
+std::vector<pid_t> JobProcesses::ChildrenOf(const std::string& name, const std::string& program) {
+  const pid_t parent = pid(name);
+  std::istringstream children(
+      ReadFile(absl::StrCat("/proc/", parent, "/task/", parent, "/children")));
+  std::vector<pid_t> found;
+  for (pid_t child; children >> child;) {
+    // After its end it is a zombie. The kernel keeps 15 characters of a name.
+    const std::string stat = ReadFile(absl::StrCat("/proc/", child, "/stat"));
+    const bool is_one = absl::StrContains(stat, "(" + program.substr(0, 15));
+    if (is_one && !absl::StrContains(stat, ") Z ")) found.push_back(child);
+  }
+  return found;
 }
 
 bool JobProcesses::WaitUntil(absl::Duration timeout, const std::function<bool()>& is_true) {

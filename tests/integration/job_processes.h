@@ -25,11 +25,15 @@ class JobProcesses {
   void Start(const std::string& name, const std::string& program, std::vector<std::string> args);
   // Starts a coordinator with these job flags, and waits until it listens.
   void StartCoordinator(std::vector<std::string> job_flags);
+  // Kills the coordinator, and starts one with these flags at the same address.
+  void ReplaceCoordinator(std::vector<std::string> job_flags);
   // Starts "server-0" ..., "worker-0" ... against the coordinator.
   void StartMembers(int num_servers, int num_workers);
 
   void Signal(const std::string& name, int signal);
   pid_t pid(const std::string& name) { return processes_.at(name)->pid(); }
+  // Its running children with this program, such as "capstan_server".
+  std::vector<pid_t> ChildrenOf(const std::string& name, const std::string& program);
   bool HasEnded(const std::string& name) { return processes_.at(name)->Poll().has_value(); }
   // Waits for the program's end. Exit code 1000: it did not end in time.
   ChildExit WaitForExit(const std::string& name, absl::Duration timeout);
@@ -45,6 +49,8 @@ class JobProcesses {
   std::string path(const std::string& file) const { return folder_ + "/" + file; }
 
  private:
+  void StartCoordinatorAt(const std::string& address, std::vector<std::string> job_flags);
+
   const std::string folder_;
   RealClock clock_;
   std::string coordinator_address_;

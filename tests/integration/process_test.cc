@@ -227,6 +227,23 @@ TEST_F(ProcessTest, AStoppedCoordinatorEndsEveryProcess) {
   }
 }
 
+TEST_F(ProcessTest, MembersThatAreAskedToEndDoNotWaitForALostCoordinator) {
+  processes_->StartCoordinator(Flags({"--num_servers=1", "--num_workers=1", "--steps=1000000"}));
+  // At the first address there is nobody.
+  const std::string address = "127.0.0.1:1," + processes_->coordinator_address();
+  const std::vector<std::string> flags = {"--coordinator=" + address,
+                                          "--rpc_deadline_seconds=3600"};
+  processes_->Start("server-0", "server/capstan_server", flags);
+  processes_->Start("worker-0", "worker/capstan_worker", flags);
+  WaitForTraining("worker-0");
+  processes_->Signal("coordinator", SIGKILL);
+  processes_->Signal("worker-0", SIGTERM);
+  ExpectFailure("worker-0", "was asked to end", /*code=*/143);
+  processes_->Signal("server-0", SIGTERM);
+  ExpectFailure("server-0", "coordinator " + address + " has been unreachable for",
+                /*code=*/143);
+}
+
 TEST_F(ProcessTest, AnyOtherSignalLeavesTheCoordinatorInterruptible) {
   processes_->StartCoordinator(Flags({}));
   processes_->Signal("coordinator", SIGUSR1);

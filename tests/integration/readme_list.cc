@@ -457,6 +457,8 @@ std::vector<Listed> AllListed() {
       IsTestedBy("//tests/benchmark/checkpoint:checkpoint_benchmark",
                  "bazel run //tests/benchmark:checkpoint_benchmark -- --repeat=0 --steps=0 "
                  "--rows=10000000"),
+      IsTestedBy("//tests/benchmark/coordinator:coordinator_benchmark",
+                 "bazel run //tests/benchmark:coordinator_benchmark"),
       IsTestedBy("//tests/benchmark/copy:copy_benchmark",
                  "bazel run //tests/benchmark:copy_benchmark"),
       IsTestedBy("//tests/benchmark/step:bsp_step_benchmark",

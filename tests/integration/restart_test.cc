@@ -25,7 +25,7 @@ using ::testing::HasSubstr;
 
 constexpr int kKills = 10;  // over each transport
 constexpr int kSteps = 4000;
-constexpr int kMostSteps = kSteps * 3 / 4;  // of a job that is still to be killed
+constexpr int kMostSteps = kSteps / 2;  // of a job that is still to be killed
 // Whoever still waits then waits for ever.
 constexpr absl::Duration kPatience = absl::Seconds(120);
 constexpr int kProcesses = 5;  // a coordinator, 2 servers and 2 workers
@@ -106,12 +106,17 @@ class RestartTest : public testing::TestWithParam<const char*> {
                        });
   }
 
-  // Kills some of the members, most often one, and returns how many it has killed.
+  // Kills some of the processes, most often one, and returns how many it has killed. Never the
+  // coordinator alone: another one would go on.
   int KillSome(std::mt19937& random) {
     std::vector<pid_t> victims;
-    processes_->WaitUntil(kPatience, [&] { return !(victims = Members()).empty(); });
+    processes_->WaitUntil(kPatience, [&] { return (victims = Members()).size() > 1; });
     std::shuffle(victims.begin(), victims.end(), random);
-    const size_t most = random() % 3 == 0 ? 1 + random() % kProcesses : 1;
+    size_t most = random() % 3 == 0 ? 1 + random() % kProcesses : 1;
+    const std::vector<pid_t> coordinators = Members("capstan_coordinator");
+    if (!coordinators.empty() && victims.front() == coordinators.front()) {
+      most = std::max<size_t>(most, 2);
+    }
     victims.resize(std::min(victims.size(), most));
     int killed = 0;
     for (const pid_t pid : victims) killed += kill(pid, SIGKILL) == 0;
@@ -156,8 +161,7 @@ TEST_P(RestartTest, AJobWhoseMembersAreKilledEndsWithTheBitsOfAnUndisturbedOne) 
     samples = NumSamples();
   }
   ExpectGoodEnd("run");
-  EXPECT_THAT(processes_->Log("run"),
-              HasSubstr(absl::StrCat("\nrestarted ", kKills, " times\njob digits is done: ")));
+  EXPECT_THAT(processes_->Log("run"), HasSubstr(absl::StrCat("\nrestarted ", kKills, " times")));
   EXPECT_THAT(processes_->Log("run"), HasSubstr(absl::StrCat("; restart ", kKills, " from step ")));
   const nlohmann::json summary = Summary("run");
   ASSERT_TRUE(summary.contains("parameters_xxh3"));

@@ -7,12 +7,9 @@
 #include <algorithm>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <string>
 #include <vector>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "tests/integration/job_processes.h"
@@ -68,18 +65,8 @@ class ServerLossTest : public testing::Test {
                                  /*allow_exceptions=*/false);
   }
 
-  // Running children of capstan run with this program.
   std::vector<pid_t> Members(const std::string& program) {
-    const pid_t run = processes_->pid("run");
-    std::istringstream children(ReadFile(absl::StrCat("/proc/", run, "/task/", run, "/children")));
-    std::vector<pid_t> found;
-    for (pid_t pid; children >> pid;) {
-      // After its end it is a zombie. The kernel keeps 15 characters of a name.
-      const std::string stat = ReadFile(absl::StrCat("/proc/", pid, "/stat"));
-      const bool is_one = absl::StrContains(stat, "(" + program.substr(0, 15));
-      if (is_one && !absl::StrContains(stat, ") Z ")) found.push_back(pid);
-    }
-    return found;
+    return processes_->ChildrenOf("run", program);
   }
 
   std::unique_ptr<JobProcesses> processes_;

@@ -218,7 +218,17 @@ run restored 2 --insecure --steps="$((step + 100))" "${saved[@]}" --restore=late
 expect_codes restored 0 0
 expect_text restored 0 "goes on from step ${step} "
 
-start_long headless
+# A killed coordinator is started again, and tells the other machine of the end.
+start_long successor
+kill -KILL "$(pids_of node0 capstan_coordinator)"
+wait_for_text successor 'has taken over in phase TRAINING' "${TEST_TMPDIR}/successor/coordinator.log"
+expect_documented successor 'another one goes on with the job' "$(log successor 0)"
+kill -INT "${cluster_pids[0]}"
+finish
+expect_codes successor 130 1
+expect_text successor 1 'interrupted by SIGTERM'
+
+start_long headless --restart=never
 kill -KILL "$(pids_of node0 capstan_coordinator)"
 finish
 expect_codes headless 1 1

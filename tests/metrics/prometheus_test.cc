@@ -194,7 +194,7 @@ void PrometheusTest::ExpectDataOfTheDashboard() {
 void PrometheusTest::ExpectRules() {
   const json groups = prometheus_.RuleGroups();
   ASSERT_EQ(groups.size(), 1u);
-  EXPECT_EQ(groups[0]["rules"].size(), 15u);
+  EXPECT_EQ(groups[0]["rules"].size(), 16u);
   std::set<std::string> firing;
   for (const json& rule : groups[0]["rules"]) {
     EXPECT_EQ(rule["health"], "ok") << rule;

@@ -362,6 +362,36 @@ TEST_F(PageTest, ALostServerIsShownUntilAllShardsHaveTwoCopiesAgain) {
   EXPECT_EQ(browser_->Evaluate(num_bold), 0);
 }
 
+TEST_F(PageTest, SaysSinceWhenTheCoordinatorIsAwayAndGoesOnWhenItIsBack) {
+  std::vector<std::string> flags = {"--state=" + job_.path("state"),
+                                    "--num_servers=1",
+                                    "--num_workers=2",
+                                    "--steps=1000000",
+                                    "--consistency=async",
+                                    kLease,
+                                    kDeadline};
+  ASSERT_NO_FATAL_FAILURE(StartCoordinator(flags));
+  ASSERT_NO_FATAL_FAILURE(StartMembers({}, /*num_servers=*/1));
+  browser_->Open(url_);
+  ASSERT_NO_FATAL_FAILURE(AwaitPolls(1));
+  EXPECT_EQ(browser_->Evaluate("document.getElementById('notice').hidden"), true);
+  job_.Signal("coordinator", SIGKILL);
+  ASSERT_TRUE(browser_->WaitUntil("!document.getElementById('notice').hidden"));
+  EXPECT_THAT(TextOf("#notice"),
+              AllOf(HasSubstr("The coordinator has not answered since "),
+                    HasSubstr("training goes on, for 600 s at most."), HasSubstr("nobody can join"),
+                    HasSubstr("no checkpoint or change of consistency begins")));
+  EXPECT_EQ(TextOf("#live-workers"), "2 of 2") << "as it was";
+  const size_t begin = std::string("http://").size();
+  flags.push_back("--http_listen=" + url_.substr(begin, url_.size() - begin - 1));
+  ASSERT_NO_FATAL_FAILURE(job_.ReplaceCoordinator(flags));
+  ASSERT_TRUE(browser_->WaitUntil("document.getElementById('notice').hidden"));
+  const int64_t steps = Status().progress(0).steps_done();
+  EXPECT_EQ(Status().term(), 2u);
+  EXPECT_TRUE(
+      job_.WaitUntil(absl::Seconds(20), [&] { return Status().progress(0).steps_done() > steps; }));
+}
+
 TEST_F(PageTest, CopiesThatAreMadeShowHowFarTheyAre) {
   ASSERT_NO_FATAL_FAILURE(StartCoordinator({"--num_servers=1", "--num_workers=2"}));
   browser_->Open(url_);

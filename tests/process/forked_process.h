@@ -23,6 +23,8 @@ class ForkedProcess {
     void WriteLine(const std::string& line);
     // A descriptor. It is readable after a line or the end of the other side.
     int in() const { return in_; }
+    // The descriptor that WriteLine writes to.
+    int out() const { return out_; }
 
    private:
     int in_;

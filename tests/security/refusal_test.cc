@@ -67,9 +67,10 @@ class RefusalTest : public testing::Test {
 
   template <typename Request>
   absl::Status Call(SecurityPointer security) {
-    const auto client = ConnectToCoordinator(server_->address(), absl::Seconds(2), &clock_,
-                                             Random(/*seed=*/1), std::move(security))
-                            .value();
+    CoordinatorOptions options = {server_->address(), absl::Seconds(2)};
+    options.security = std::move(security);
+    const auto client =
+        ConnectToCoordinator(std::move(options), &clock_, Random(/*seed=*/1)).value();
     return AwaitReply(*client, Request(), clock_).status();
   }
   absl::Status Look(SecurityPointer security) {

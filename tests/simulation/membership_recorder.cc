@@ -7,16 +7,31 @@
 
 namespace capstan {
 
-void MembershipRecorder::Call(CoordinatorRequest request, Callback<CoordinatorReply> done) {
-  const auto* const heartbeat = std::get_if<v1::HeartbeatRequest>(&request);
-  if (heartbeat != nullptr && heartbeat->is_leaving()) leaving_.insert(heartbeat->incarnation());
-  coordinator_.Call(std::move(request),
-                    [this, done = std::move(done)](absl::StatusOr<CoordinatorReply> reply) mutable {
-                      const auto* const beat =
-                          reply.ok() ? std::get_if<v1::HeartbeatReply>(&*reply) : nullptr;
-                      if (beat != nullptr) Note(beat->view());
-                      done(std::move(reply));
-                    });
+class MembershipRecorder::Watched : public CoordinatorEndpoint {
+ public:
+  Watched(MembershipRecorder* recorder, CoordinatorEndpoint* coordinator)
+      : recorder_(*recorder), coordinator_(*coordinator) {}
+
+  void Call(CoordinatorRequest request, Callback<CoordinatorReply> done) override {
+    const auto* const heartbeat = std::get_if<v1::HeartbeatRequest>(&request);
+    if (heartbeat != nullptr && heartbeat->is_leaving()) {
+      recorder_.leaving_.insert(heartbeat->incarnation());
+    }
+    coordinator_.Call(std::move(request), [this, done = std::move(done)](
+                                              absl::StatusOr<CoordinatorReply> reply) mutable {
+      const auto* const beat = reply.ok() ? std::get_if<v1::HeartbeatReply>(&*reply) : nullptr;
+      if (beat != nullptr) recorder_.Note(ViewOf(*beat).value());
+      done(std::move(reply));
+    });
+  }
+
+ private:
+  MembershipRecorder& recorder_;
+  CoordinatorEndpoint& coordinator_;
+};
+
+std::unique_ptr<CoordinatorEndpoint> MembershipRecorder::Watch(CoordinatorEndpoint* coordinator) {
+  return std::make_unique<Watched>(this, coordinator);
 }
 
 void MembershipRecorder::Note(const v1::JobView& view) {

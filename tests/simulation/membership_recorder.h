@@ -2,6 +2,7 @@
 #define TESTS_SIMULATION_MEMBERSHIP_RECORDER_H_
 
 #include <map>
+#include <memory>
 #include <set>
 
 #include "common/base/clock.h"
@@ -12,23 +13,24 @@
 
 namespace capstan {
 
-// Wraps a coordinator. Writes each change of the workers and of the consistency into a history
-// before any member hears of it. Guarded by the baton of the simulation.
-class MembershipRecorder : public CoordinatorEndpoint {
+// Writes each change of the workers and of the consistency into a history before any member hears
+// of it, from one coordinator after the other. Guarded by the baton of the simulation.
+class MembershipRecorder {
  public:
-  // All arguments outlive the recorder and the answers of `coordinator`.
-  MembershipRecorder(CoordinatorEndpoint* coordinator, Clock* clock, HistoryLog* log)
-      : coordinator_(*coordinator), clock_(*clock), log_(*log) {}
+  // All arguments outlive the recorder and the answers of coordinators.
+  MembershipRecorder(Clock* clock, HistoryLog* log) : clock_(*clock), log_(*log) {}
 
-  void Call(CoordinatorRequest request, Callback<CoordinatorReply> done) override;
+  // The coordinator as members are to see it. The recorder and the coordinator outlive it.
+  std::unique_ptr<CoordinatorEndpoint> Watch(CoordinatorEndpoint* coordinator);
 
  private:
+  class Watched;
+
   void Note(const v1::JobView& view);
   // The worker is no member any more.
   void WriteEnd(const v1::WorkerInfo& worker);
   void Write(v1::MembershipRecord::Event event, const v1::WorkerInfo& worker);
 
-  CoordinatorEndpoint& coordinator_;
   Clock& clock_;
   HistoryLog& log_;
   uint64_t newest_version_ = 0;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -21,14 +22,16 @@ class MembershipRecorderTest : public testing::Test {
   // A view with this worker 0.
   void Show(uint64_t version, uint64_t incarnation, bool is_live, bool is_entering = false,
             int64_t first_step = 0) {
-    CallCoordinator(recorder_, v1::HeartbeatRequest(), [](absl::StatusOr<v1::HeartbeatReply>) {});
-    v1::HeartbeatReply reply;
-    reply.mutable_view()->set_version(version);
-    v1::WorkerInfo& worker = *reply.mutable_view()->add_workers();
+    CallCoordinator(*watched_, v1::HeartbeatRequest(), [](absl::StatusOr<v1::HeartbeatReply>) {});
+    v1::JobView view;
+    view.set_version(version);
+    v1::WorkerInfo& worker = *view.add_workers();
     worker.set_incarnation(incarnation);
     worker.set_is_live(is_live);
     worker.set_is_entering(is_entering);
     worker.set_first_step(first_step);
+    v1::HeartbeatReply reply;
+    reply.set_view(view.SerializeAsString());
     coordinator_.Of<v1::HeartbeatRequest>().Answer(reply);
   }
   // The new records, such as "DIED 7" or "ENTERED 8 at step 3".
@@ -47,7 +50,8 @@ class MembershipRecorderTest : public testing::Test {
   FakeClock clock_;
   MemoryHistoryLog log_;
   ScriptedCoordinator coordinator_;
-  MembershipRecorder recorder_{&coordinator_, &clock_, &log_};
+  MembershipRecorder recorder_{&clock_, &log_};
+  const std::unique_ptr<CoordinatorEndpoint> watched_ = recorder_.Watch(&coordinator_);
 };
 
 TEST_F(MembershipRecorderTest, EachChangeIsWrittenOnce) {
@@ -76,7 +80,7 @@ TEST_F(MembershipRecorderTest, WhoSaysThatItLeavesHasLeft) {
   v1::HeartbeatRequest last;
   last.set_incarnation(7);
   last.set_is_leaving(true);
-  CallCoordinator(recorder_, last, [](absl::StatusOr<v1::HeartbeatReply>) {});
+  CallCoordinator(*watched_, last, [](absl::StatusOr<v1::HeartbeatReply>) {});
   coordinator_.Of<v1::HeartbeatRequest>().Answer(v1::HeartbeatReply());
   Show(2, 7, /*is_live=*/false);
   EXPECT_THAT(Written(), ElementsAre("ENTERED 7", "LEFT 7"));

@@ -24,6 +24,12 @@
 namespace capstan {
 namespace {
 
+// Until a member that has heard of another coordinator gets through to it.
+constexpr absl::Duration kLongestReturn = absl::Milliseconds(300);
+
+// Until the term of a coordinator has begun, after the start of its process.
+constexpr absl::Duration kLongestOpen = absl::Milliseconds(300);
+
 // Whether a member can be silent for its lease. It can if it dies or is asked to end, or if the
 // network drops messages, maybe several heartbeats in a row. It also can if the pauses of the
 // member and of the coordinator add up to a lease, less the time between two heartbeats and the
@@ -31,7 +37,14 @@ namespace {
 bool CanSilence(const Scenario& scenario, Fault::Kind pause,
                 std::initializer_list<Fault::Kind> ends, uint32_t process) {
   if (scenario.network.drop > 0) return true;
-  absl::Duration silence;
+  // A member comes to another coordinator after a while.
+  absl::Duration silence = scenario.coordinator_losses.empty()
+                               ? absl::ZeroDuration()
+                               : scenario.move_time + kLongestReturn;
+  for (const CoordinatorLoss& loss : scenario.coordinator_losses) {
+    if (loss.kind != CoordinatorLoss::Kind::kPause) continue;
+    silence += std::min(loss.pause, loss.returns_after + kLongestOpen);
+  }
   for (const Fault& fault : scenario.faults) {
     const bool is_of_process = fault.process == process;
     const bool is_end = std::find(ends.begin(), ends.end(), fault.kind) != ends.end();
@@ -94,7 +107,10 @@ bool MayFailFor(const Scenario& scenario, absl::string_view reason) {
   if (absl::StrContains(reason, kInitialLost)) {
     return scenario.program.has_value() && WorkersThatCanBeSilenced(scenario) > 0;
   }
-  if (!absl::StrContains(reason, "has been silent for") &&
+  // A coordinator that goes on doubts those who do not come.
+  const bool is_doubted = !scenario.coordinator_losses.empty() &&
+                          absl::StrContains(reason, "has ended, or its connection has broken");
+  if (!is_doubted && !absl::StrContains(reason, "has been silent for") &&
       !absl::StrContains(reason, "was asked to end, and has left")) {
     return false;
   }
@@ -241,7 +257,10 @@ void RunLife(const Scenario& life, SimulatedDisk& disk, OwnStateCheck& own_state
       result.outcome.has_value() && (result.outcome->status.ok() || IsStopped(*result.outcome));
   verdict.last_status = result.outcome.value_or(JobOutcome()).last_status;
   verdict.rounds += life.job.stay() ? result.rounds : 0;
-  verdict.violation = history.violation.empty() ? BadEnd(life, result) : history.violation;
+  verdict.take_overs += result.take_overs;
+  verdict.violation = result.wrong_coordinators;
+  if (verdict.violation.empty()) verdict.violation = history.violation;
+  if (verdict.violation.empty()) verdict.violation = BadEnd(life, result);
   if (verdict.violation.empty()) verdict.violation = result.wrong_copies;
   verdict.compared_copies += result.compared_copies;
   verdict.copies_made_again += result.copies_made_again;

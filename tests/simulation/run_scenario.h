@@ -28,6 +28,7 @@ struct ScenarioVerdict {
   int64_t checked_replies = 0;     // that had to wait for a copy
   int64_t servers_lost = 0;
   int64_t servers_replaced = 0;
+  int64_t take_overs = 0;         // of coordinators
   bool is_without_copy = false;   // a life has ended because no copy of a shard was left
   bool has_lost_initial = false;  // the last life ended because worker 0 was lost early
   bool have_all_lived = true;     // no lost worker is missing in what the last life goes on from

@@ -900,6 +900,9 @@ std::string Describe(const Scenario& scenario) {
                          scenario.cuts.size(), " cuts, ", scenario.server_losses.size(),
                          " servers lost, ")
           : "",
+      scenario.keeps_state
+          ? absl::StrCat(scenario.coordinator_losses.size(), " coordinators lost, ")
+          : "",
       scenario.faults.size(), " faults, ", scenario.settings.size(), " settings, ",
       1 + scenario.next_lives.size(), " lives",
       scenario.job.membership().allow_other_bits() ? "" : ", same bits",

@@ -13,6 +13,7 @@
 #include "proto/job.pb.h"
 #include "tests/simulation/simulated_disk.h"
 #include "tests/simulation/simulated_network.h"
+#include "tests/simulation/simulated_state_folder.h"
 #include "tests/simulation/user_program.h"
 
 namespace capstan {
@@ -80,6 +81,22 @@ struct ServerLoss {
   bool has_same_address = false;  // that one has the lost one's
 };
 
+// The coordinator of a job that keeps its state is lost, and another one goes on.
+struct CoordinatorLoss {
+  enum class Kind {
+    kKill,
+    kPause,  // it stands still, and goes on beside the other one
+  };
+  Kind kind = Kind::kKill;
+  absl::Duration at;  // after the start
+  // From `at` on until the training is over, and the model is evaluated.
+  bool waits_for_evaluation = false;
+  // Until it is in the middle of an operation on its folder.
+  bool waits_for_save = false;
+  absl::Duration pause;          // of kPause
+  absl::Duration returns_after;  // until another one begins
+};
+
 // One simulation: a job, the network, the workers' compute times, and the faults.
 struct Scenario {
   uint64_t seed = 0;
@@ -111,6 +128,13 @@ struct Scenario {
   std::vector<absl::Duration> copy_losses;
   std::vector<ServerLoss> server_losses;
   std::optional<LostRegistration> lost_registration;
+  // The coordinator keeps the job's state.
+  bool keeps_state = false;
+  std::vector<CoordinatorLoss> coordinator_losses;
+  SimulatedStateFolder::Options state_folder;
+  // A member that waits for a coordinator that stands still hears of another one after this time at
+  // the latest.
+  absl::Duration move_time;
   std::vector<ConsistencySetting> settings;
   absl::Duration limit = absl::Seconds(120);  // virtual time; a longer job has hung
 

@@ -134,33 +134,38 @@ SimulatedCluster::SimulatedCluster(const Scenario& scenario, SimulatedDisk* disk
       restored_(HasCheckpoints(scenario) ? disk->Newest() : ""),
       network_(scenario.network, scenario.seed),
       interruptions_(scenario.seed, /*stream=*/2),
+      coordinators_(CoordinatorOptions()),
       copies_([this] {
         std::vector<const ShardHost*> hosts;
         for (const auto& server : servers_) hosts.push_back(server->server->host());
         return hosts;
-      }) {
-  Coordinator::Options options;
-  options.job = scenario.job;
+      }) {}
+
+SimulatedCoordinators::Options SimulatedCluster::CoordinatorOptions() {
+  SimulatedCoordinators::Options options;
+  options.scenario = &scenario_;
+  options.disk = disk_;
+  options.restored = restored_;
   options.job_fingerprint = kJob;
-  if (HasCheckpoints(scenario)) options.checkpoints = disk->OpenForCoordinator();
-  if (!restored_.empty()) options.restored = {restored_, *disk->Get(restored_).manifest};
-  coordinator_ = std::make_unique<Coordinator>(std::move(options), coordinator_process_);
-  membership_ =
-      std::make_unique<MembershipRecorder>(coordinator_.get(), &coordinator_process_, &log_);
+  options.log = &log_;
+  options.world = &world_;
+  options.network = &network_;
+  return options;
 }
 
 SimulatedCluster::~SimulatedCluster() {
   // The destructors send messages to the other processes.
-  coordinator_.reset();
+  coordinators_.Destroy();
   for (const auto& server : servers_) server->server.reset();
 }
 
 SimulationResult SimulatedCluster::Run() {
   absl::Time end = start_ + scenario_.limit;
   bool is_time_up = false;
-  coordinator_->OnEnd([this, &end, &is_time_up](JobOutcome outcome) {
+  coordinators_.Start([this, &end, &is_time_up](JobOutcome outcome) {
     // Findings of the coordinator during the cleanup are not the job's end.
-    if (is_time_up) return;
+    if (is_time_up || result_.outcome.has_value()) return;
+    coordinators_.EndLosses();
     result_.outcome = std::move(outcome);
     end = world_.Now();
   });
@@ -178,16 +183,15 @@ SimulationResult SimulatedCluster::Run() {
   }
   if (HasCopies(scenario_)) CompareCopiesAgain();
   for (const ConsistencySetting& setting : scenario_.settings) {
-    coordinator_process_.RunAfter(setting.at, [this, &setting] {
+    coordinators_.RunAfter(setting.at, [&setting](Coordinator& coordinator) {
       v1::SetConsistencyRequest request;
       *request.mutable_change() = setting.change;
-      CallCoordinator(*coordinator_, request,
-                      [](const absl::StatusOr<v1::SetConsistencyReply>&) {});
+      CallCoordinator(coordinator, request, [](const absl::StatusOr<v1::SetConsistencyReply>&) {});
     });
   }
   for (const absl::Duration at : scenario_.checkpoint_requests) {
-    coordinator_process_.RunAfter(at, [this] {
-      CallCoordinator(*coordinator_, v1::CheckpointRequest(),
+    coordinators_.RunAfter(at, [](Coordinator& coordinator) {
+      CallCoordinator(coordinator, v1::CheckpointRequest(),
                       [](const absl::StatusOr<v1::CheckpointReply>&) {});
     });
   }
@@ -196,7 +200,7 @@ SimulationResult SimulatedCluster::Run() {
   if (disk_ != nullptr) disk_->EndLife();
   is_time_up = true;
   if (!result_.is_cut) {
-    const v1::GetStatusReply status = Status();
+    const v1::GetStatusReply status = coordinators_.Status();
     result_.is_registering = status.view().phase() == v1::REGISTERING;
     result_.servers_lost = status.servers_lost();
     result_.servers_replaced = status.servers_replaced();
@@ -208,6 +212,8 @@ SimulationResult SimulatedCluster::Run() {
   result_.compared_copies = copies_.compared();
   result_.copies_made_again = copies_.made_again();
   result_.checked_replies = copies_.replies();
+  result_.wrong_coordinators = coordinators_.fault();
+  result_.take_overs = coordinators_.take_overs();
   result_.duration = end - start_;
   result_.messages = network_.messages();
   result_.residuals = std::move(codecs_.residuals);
@@ -238,7 +244,7 @@ void SimulatedCluster::CutPower() {
   for (const auto* members : {&servers_, &workers_}) {
     for (const auto& member : *members) member->process.Kill();
   }
-  coordinator_process_.Kill();
+  coordinators_.Kill();
 }
 
 void SimulatedCluster::WriteHeader() {
@@ -284,16 +290,12 @@ std::unique_ptr<SimulatedCluster::Member> SimulatedCluster::StartMember(uint64_t
   for (uint32_t table = 0; table < scenario_.tables.size(); ++table) choice.add_tables(table);
   member->coordinator = std::make_unique<RetryingCoordinator>(
       options, member->process, Random(scenario_.seed, seed + 1),
-      network_.Connect(&member->process, &coordinator_process_, membership_.get(),
-                       std::move(choice), start_ + scenario_.auto_codecs_known_after));
+      coordinators_.Connect(&member->process, std::move(choice),
+                            start_ + scenario_.auto_codecs_known_after));
+  member->coordinator = std::make_unique<WatchedHeartbeats>(
+      std::move(member->coordinator),
+      [this](const v1::HeartbeatRequest& heartbeat) { coordinators_.NoteHeartbeat(heartbeat); });
   return member;
-}
-
-v1::GetStatusReply SimulatedCluster::Status() {
-  v1::GetStatusReply status;
-  CallCoordinator(*coordinator_, v1::GetStatusRequest(),
-                  [&status](const absl::StatusOr<v1::GetStatusReply>& reply) { status = *reply; });
-  return status;
 }
 
 void SimulatedCluster::StartServer(uint32_t port) {
@@ -303,9 +305,10 @@ void SimulatedCluster::StartServer(uint32_t port) {
   member->coordinator = std::make_unique<WatchedHeartbeats>(
       std::move(member->coordinator), [this, index](const v1::HeartbeatRequest& heartbeat) {
         if (!HasCopies(scenario_) || heartbeat.next_steps().empty()) return;
-        const v1::JobView view = Status().view();
+        const v1::JobView view = coordinators_.Status().view();
         copies_.CheckNextSteps(index, heartbeat, [&view](uint32_t worker) {
-          return view.workers(static_cast<int>(worker)).holds_place();
+          const auto id = static_cast<int>(worker);
+          return id < view.workers_size() && view.workers(id).holds_place();
         });
       });
   ParameterServer::Options options;
@@ -346,14 +349,13 @@ void SimulatedCluster::StartServer(uint32_t port) {
 
 void SimulatedCluster::LoseServer(const ServerLoss& loss) {
   if (result_.outcome.has_value() || result_.is_cut) return;
-  const v1::GetStatusReply status = Status();
-  const v1::Phase phase = status.view().phase();
-  const bool trains = phase == v1::TRAINING || phase == v1::EVALUATING;
-  if (!trains || (loss.waits_for_copies && !HaveServersRecovered(status.view()))) {
+  const v1::JobView view = coordinators_.Status().view();
+  // What is not kept yet may be forgotten.
+  if (!MayLoseServer(loss, view) || !MayLoseServer(loss, coordinators_.KeptView())) {
     world_.RunAfter(kUntilNextStart, [this, &loss] { LoseServer(loss); });
     return;
   }
-  const v1::ServerInfo& lost = status.view().servers(static_cast<int>(loss.server));
+  const v1::ServerInfo& lost = view.servers(static_cast<int>(loss.server));
   const Incarnation incarnation(lost.incarnation());
   const uint32_t port = PortOf(lost.address());
   for (uint32_t index = 0; index < servers_.size(); ++index) {
@@ -364,14 +366,19 @@ void SimulatedCluster::LoseServer(const ServerLoss& loss) {
     broken.set_role(v1::HeartbeatRequest::SERVER);
     broken.set_id(loss.server);
     broken.set_incarnation(incarnation.value());
-    coordinator_process_.RunAfter(network_.options().latency,
-                                  [this, broken] { coordinator_->NoteBroken(broken); });
+    coordinators_.RunAfter(network_.options().latency,
+                           [broken](Coordinator& coordinator) { coordinator.NoteBroken(broken); });
   }
   if (loss.returns_after > absl::ZeroDuration()) {
     world_.RunAfter(loss.returns_after, [this, &loss, port] {
       StartServer(loss.has_same_address ? port : static_cast<uint32_t>(servers_.size()) + 1);
     });
   }
+}
+
+bool SimulatedCluster::MayLoseServer(const ServerLoss& loss, const v1::JobView& view) const {
+  const bool trains = view.phase() == v1::TRAINING || view.phase() == v1::EVALUATING;
+  return trains && (!loss.waits_for_copies || HaveServersRecovered(view));
 }
 
 bool SimulatedCluster::HaveServersRecovered(const v1::JobView& view) const {
@@ -400,8 +407,8 @@ void SimulatedCluster::StopServer(const ServerLoss& loss, Incarnation incarnatio
       PauseFor(server.process, loss.pause);
       break;
     case ServerLoss::Kind::kUnheard:
-      network_.Block(&server.process, &coordinator_process_, end);
-      network_.Block(&coordinator_process_, &server.process, end);
+      network_.Block(&server.process, &coordinators_.process(), end);
+      network_.Block(&coordinators_.process(), &server.process, end);
       break;
     case ServerLoss::Kind::kAskToEnd:
       server.end.Ask();
@@ -545,7 +552,7 @@ void SimulatedCluster::EndWorker(Member& worker) {
 void SimulatedCluster::BeginNextRound() {
   if (result_.outcome.has_value() || result_.is_cut) return;
   if (result_.rounds < scenario_.rounds) return StartWorkers();
-  coordinator_process_.RunAfter(absl::ZeroDuration(), [this] { coordinator_->Fail(kStopped); });
+  coordinators_.Fail(kStopped);
 }
 
 std::unique_ptr<ParameterEndpoint> SimulatedCluster::Connect(Member& worker,
@@ -662,7 +669,7 @@ void SimulatedCluster::Befall(const Fault& fault) {
   }
   switch (fault.kind) {
     case Fault::Kind::kPauseCoordinator:
-      PauseFor(coordinator_process_, fault.pause);
+      PauseFor(coordinators_.process(), fault.pause);
       break;
     case Fault::Kind::kPauseServer:
       PauseFor(servers_.at(fault.process)->process, fault.pause);
@@ -713,7 +720,9 @@ void SimulatedCluster::BuryAll() {
       member->process.Bury();
     }
   }
-  result_.is_cut ? coordinator_process_.Bury() : coordinator_process_.Resume();
+  // Those that keep their state would look at it again and again.
+  if (scenario_.keeps_state) coordinators_.Kill();
+  coordinators_.Bury();
   world_.RunUntil(world_.Now() + absl::Minutes(10));
   CHECK_EQ(world_.live_threads(), 0) << "a process of seed " << scenario_.seed << " does not end";
 }

@@ -20,13 +20,12 @@
 #include "common/history/history_log.h"
 #include "common/history/recording_endpoint.h"
 #include "common/tensor/slicing.h"
-#include "server/coordinator/coordinator.h"
 #include "server/coordinator/job_outcome.h"
 #include "server/service/parameter_server.h"
 #include "tests/simulation/codec_watch.h"
 #include "tests/simulation/copy_check.h"
-#include "tests/simulation/membership_recorder.h"
 #include "tests/simulation/scenario.h"
+#include "tests/simulation/simulated_coordinators.h"
 #include "tests/simulation/simulated_disk.h"
 #include "tests/simulation/simulated_network.h"
 #include "tests/simulation/simulated_process.h"
@@ -72,6 +71,9 @@ struct SimulationResult {
   int64_t checked_replies = 0;
   int64_t servers_lost = 0;
   int64_t servers_replaced = 0;
+  // As in SimulatedCoordinators:
+  std::string wrong_coordinators;
+  int64_t take_overs = 0;
 };
 
 // A whole job in virtual time: the real coordinator, servers and workers in one program. One thread
@@ -99,6 +101,7 @@ class SimulatedCluster {
     absl::Duration replaced_after;  // of a worker, from its end on; 0: it is not
   };
 
+  SimulatedCoordinators::Options CoordinatorOptions();
   void WriteHeader();
   // Writes the updates in the checkpoint from which the job goes on.
   void WriteRestored();
@@ -111,9 +114,9 @@ class SimulatedCluster {
   // As the scenario says; later, if it is to wait for copies.
   void LoseServer(const ServerLoss& loss);
   void StopServer(const ServerLoss& loss, Incarnation incarnation, Member& server);
+  bool MayLoseServer(const ServerLoss& loss, const v1::JobView& view) const;
   // All copies are whole, and the coordinator knows of all losses so far.
   bool HaveServersRecovered(const v1::JobView& view) const;
-  v1::GetStatusReply Status();
   // If a pause of worker process `sender` begins about now, sometimes stops the server's thread
   // before a shard's lock for as long. Meanwhile another process can take the worker's place.
   void Interrupt(SimulatedProcess& server, Incarnation sender, absl::AnyInvocable<void()> go_on);
@@ -164,9 +167,7 @@ class SimulatedCluster {
   MemoryHistoryLog log_;
   SimulatedNetwork network_;
   Random interruptions_;
-  SimulatedProcess coordinator_process_{&world_};
-  std::unique_ptr<Coordinator> coordinator_;
-  std::unique_ptr<MembershipRecorder> membership_;
+  SimulatedCoordinators coordinators_;
   std::vector<std::unique_ptr<Member>> servers_;  // processes, in order of start
   std::map<uint32_t, size_t> server_of_port_;     // the latest
   std::vector<std::unique_ptr<Member>> workers_;

@@ -75,7 +75,11 @@ void SimulatedCoordinatorConnection::Call(CoordinatorRequest request,
          }
          const bool is_known = choice.first_step() > 0 && member->Now() >= known_at;
          auto* const beat = reply.ok() ? std::get_if<v1::HeartbeatReply>(&*reply) : nullptr;
-         if (beat != nullptr && is_known) *beat->mutable_view()->mutable_auto_codecs() = choice;
+         if (beat != nullptr && is_known && !beat->view().empty()) {
+           v1::JobView view = ViewOf(*beat).value();
+           *view.mutable_auto_codecs() = choice;
+           beat->set_view(view.SerializeAsString());
+         }
          done(std::move(reply));
        });
 }

@@ -62,7 +62,12 @@ class SimulatedDisk::CoordinatorStorage : public CheckpointStorage {
 
   absl::Status Publish(const std::string& name, const v1::CheckpointManifest& manifest) override {
     RETURN_IF_ERROR(disk_.CheckLife(life_));
-    disk_.checkpoints_.at(name).manifest = manifest;
+    // Another coordinator may have removed it.
+    const auto found = disk_.checkpoints_.find(name);
+    if (found == disk_.checkpoints_.end()) {
+      return absl::NotFoundError(absl::StrCat(name, " is not on the disk"));
+    }
+    found->second.manifest = manifest;
     return absl::OkStatus();
   }
 

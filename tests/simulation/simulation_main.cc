@@ -16,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/base/mutex.h"
 #include "common/base/program.h"
+#include "tests/simulation/coordinator_loss_scenario.h"
 #include "tests/simulation/run_scenario.h"
 #include "tests/simulation/scenario.h"
 
@@ -23,6 +24,8 @@ ABSL_FLAG(int64_t, seeds, 2000, "number of schedules");
 ABSL_FLAG(uint64_t, first_seed, 1, "seed of the first schedule; the others follow it");
 ABSL_FLAG(bool, copies, false, "each shard has two copies");
 ABSL_FLAG(bool, lost_servers, false, "each shard has two copies, and servers are lost");
+ABSL_FLAG(bool, lost_coordinators, false,
+          "coordinators are lost, and others go on; some jobs have two copies of each shard");
 ABSL_FLAG(int, threads, 2, "schedules that run at a time");
 ABSL_FLAG(bool, until_violation, false, "stop after the first violation");
 ABSL_FLAG(std::string, until_rule, "",
@@ -50,6 +53,7 @@ struct Totals {
   int64_t checked_replies ABSL_GUARDED_BY(mu) = 0;
   int64_t servers_lost ABSL_GUARDED_BY(mu) = 0;
   int64_t servers_replaced ABSL_GUARDED_BY(mu) = 0;
+  int64_t take_overs ABSL_GUARDED_BY(mu) = 0;
   int64_t without_copy ABSL_GUARDED_BY(mu) = 0;
 };
 
@@ -67,6 +71,7 @@ void Count(uint64_t seed, const Scenario& scenario, const ScenarioVerdict& verdi
   totals.checked_replies += verdict.checked_replies;
   totals.servers_lost += verdict.servers_lost;
   totals.servers_replaced += verdict.servers_replaced;
+  totals.take_overs += verdict.take_overs;
   totals.without_copy += verdict.is_without_copy;
   if (verdict.violation.empty()) return;
   ++totals.violations;
@@ -85,6 +90,7 @@ bool IsLast(const std::string& violation) {
 }
 
 Scenario Draw(uint64_t seed) {
+  if (absl::GetFlag(FLAGS_lost_coordinators)) return DrawCoordinatorLossScenario(seed);
   if (absl::GetFlag(FLAGS_lost_servers)) return DrawFailOverScenario(seed);
   return absl::GetFlag(FLAGS_copies) ? DrawCopiedScenario(seed) : DrawScenario(seed);
 }
@@ -121,7 +127,12 @@ int Run() {
       static_cast<long long>(totals.exchanges), static_cast<long long>(totals.done),
       static_cast<long long>(totals.changes), static_cast<long long>(totals.restores),
       static_cast<long long>(totals.known_ends));
-  if (absl::GetFlag(FLAGS_copies) || absl::GetFlag(FLAGS_lost_servers)) {
+  const bool loses_coordinators = absl::GetFlag(FLAGS_lost_coordinators);
+  if (loses_coordinators) {
+    std::printf("%lld times another coordinator took over\n",
+                static_cast<long long>(totals.take_overs));
+  }
+  if (absl::GetFlag(FLAGS_copies) || absl::GetFlag(FLAGS_lost_servers) || loses_coordinators) {
     std::printf(
         "%lld comparisons of a shard with its copy, %lld copies made again, %lld replies "
         "that waited for one\n",

@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/simulation/coordinator_loss_scenario.h"
 #include "tests/simulation/run_scenario.h"
 #include "tests/simulation/scenario.h"
 
@@ -122,6 +123,24 @@ TEST(SimulationTest, ThreeHundredSchedulesWithLostServersKeepTheContract) {
   EXPECT_GT(replaced, 150);
 }
 
+TEST(SimulationTest, TwoHundredSchedulesWithLostCoordinatorsKeepTheContract) {
+  FLAGS_minloglevel = google::GLOG_ERROR;
+  int done = 0;
+  int64_t take_overs = 0;
+  int64_t servers_lost = 0;
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    const Scenario scenario = DrawCoordinatorLossScenario(seed);
+    const ScenarioVerdict verdict = RunScenario(scenario);
+    EXPECT_EQ(verdict.violation, "") << "seed " << seed << ": " << Describe(scenario);
+    done += verdict.is_done ? 1 : 0;
+    take_overs += verdict.take_overs;
+    servers_lost += verdict.servers_lost;
+  }
+  EXPECT_GT(done, 160);
+  EXPECT_GT(take_overs, 250);
+  EXPECT_GT(servers_lost, 60);
+}
+
 TEST(SimulationTest, TheSameSeedIsTheSameHistoryByteForByte) {
   FLAGS_minloglevel = google::GLOG_ERROR;
   std::set<std::string> histories;
@@ -131,6 +150,10 @@ TEST(SimulationTest, TheSameSeedIsTheSameHistoryByteForByte) {
     histories.insert(bytes);
   }
   EXPECT_EQ(histories.size(), 50u) << "each seed is another schedule";
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    const Scenario scenario = DrawCoordinatorLossScenario(seed);
+    EXPECT_EQ(RunScenario(scenario).bytes, RunScenario(scenario).bytes) << "seed " << seed;
+  }
 }
 
 }  // namespace

@@ -166,6 +166,24 @@ TEST_F(GrpcServiceTest, ACallOnAConnectionBeyondTheLimitHearsWhyUntilAnotherEnds
   server_ = nullptr;
 }
 
+TEST_F(GrpcServiceTest, AllMembersOfALargeJobMayComeAtOnce) {
+  constexpr uint32_t kMembers = 258;  // more than limits.unproved_connections
+  server_ = nullptr;
+  CallGuard::Options guarded;
+  guarded.clock = &clock_;
+  CallGuard guard(guarded);
+  GrpcServer::Options options;
+  options.guard = &guard;
+  options.max_connections = 2 * kMembers;
+  server_ = GrpcServer::Start("127.0.0.1:0", {}, options).value();
+  std::vector<int> members;
+  for (uint32_t i = 0; i < kMembers; ++i) members.push_back(Connect());
+  EXPECT_FALSE(FirstWords(members.back()).empty()) << "it is taken after all others";
+  EXPECT_EQ(server_->connections().too_many, 0);
+  for (const int member : members) close(member);
+  server_ = nullptr;
+}
+
 TEST_F(GrpcServiceTest, AConnectionMayHaveFourCallsAtOnce) {
   const int client = Connect();
   const std::string max_concurrent_streams = {0, 3, 0, 0, 0, 4};  // as HTTP/2 sets it

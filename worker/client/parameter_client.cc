@@ -234,7 +234,9 @@ void ParameterClient::TryAgain(std::shared_ptr<Attempt> attempt, ExchangeReply f
     attempt->unreachable_since = now;
     attempt->backoff = options_.first_backoff;
   }
-  const bool may_wait = now - *attempt->unreachable_since < options_.rpc_deadline;
+  // A coordinator that is back gives all members new leases, so the time begins anew.
+  const absl::Time since = std::max(*attempt->unreachable_since, options_.coordinator_last_away());
+  const bool may_wait = now - since < options_.rpc_deadline;
   bool has_moved;
   uint64_t backoff = 0;
   absl::Duration delay;

@@ -2,6 +2,7 @@
 #define WORKER_CLIENT_PARAMETER_CLIENT_H_
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -35,8 +36,11 @@ class ParameterClient : public ParameterEndpoint {
 
   struct Options {
     Clock* clock = nullptr;  // Required; outlives the client
-    // An exchange fails after its server has been unreachable for this time.
+    // An exchange fails after its server has been unreachable for this time, while the coordinator
+    // was there: it tells where a lost server's shards are.
     absl::Duration rpc_deadline = absl::Seconds(30);
+    // The latest time at which the coordinator was away, as CoordinatorAbsence::last_away.
+    std::function<absl::Time()> coordinator_last_away = [] { return absl::InfinitePast(); };
     absl::Duration first_backoff = absl::Milliseconds(20);  // doubles with every failure
     absl::Duration last_backoff = absl::Seconds(1);
     uint64_t seed = 0;  // of the jitter, up to half of the backoff

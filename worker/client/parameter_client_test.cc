@@ -196,6 +196,7 @@ class RetryTest : public testing::Test {
     ParameterClient::Options options;
     options.clock = &clock_;
     options.rpc_deadline = absl::Seconds(5);
+    options.coordinator_last_away = [this] { return coordinator_last_away_; };
     RoutingTable routing;
     routing.epoch = Epoch(1);
     routing.server_of_shard = {ServerId(0)};
@@ -216,6 +217,7 @@ class RetryTest : public testing::Test {
   }
 
   FakeClock clock_;
+  absl::Time coordinator_last_away_ = absl::InfinitePast();
   ScriptedEndpoint::Script script_;
   std::unique_ptr<ParameterClient> client_;
   int delivered_ = 0;
@@ -271,6 +273,31 @@ TEST_F(RetryTest, GivesUpAfterTheDeadlineAndNamesTheServer) {
   EXPECT_NE(result_->message().find("server 0 (127.0.0.1:4000) has been unreachable for 5s"),
             absl::string_view::npos)
       << *result_;
+}
+
+TEST_F(RetryTest, WhileTheCoordinatorIsAwayNoServerIsGivenUp) {
+  for (int i = 0; i < 1000; ++i) script_.statuses.push_back(absl::UnavailableError("refused"));
+  Exchange();
+  clock_.Advance(absl::Seconds(4));
+  for (int i = 0; i < 600; ++i) {
+    coordinator_last_away_ = clock_.Now();
+    clock_.Advance(absl::Seconds(1));
+  }
+  EXPECT_FALSE(result_.has_value());
+  clock_.Advance(absl::Seconds(3));
+  EXPECT_FALSE(result_.has_value()) << "the coordinator is back for 4 s";
+  clock_.Advance(absl::Seconds(3));
+  ASSERT_TRUE(result_.has_value());
+  EXPECT_TRUE(absl::IsUnavailable(*result_));
+}
+
+TEST_F(RetryTest, AnEarlierAbsenceOfTheCoordinatorDoesNotCount) {
+  for (int i = 0; i < 1000; ++i) script_.statuses.push_back(absl::UnavailableError("refused"));
+  coordinator_last_away_ = clock_.Now();
+  clock_.Advance(absl::Seconds(60));
+  Exchange();
+  clock_.Advance(absl::Seconds(7));
+  EXPECT_TRUE(result_.has_value());
 }
 
 TEST_F(RetryTest, WaitingForOtherWorkersDoesNotCountAsUnreachable) {

@@ -133,7 +133,8 @@ typedef struct capstan_dense_optimizer {
 typedef struct capstan_connect_options {
   size_t struct_size; /* sizeof(capstan_connect_options) */
 
-  /* HOST:PORT. NULL: the environment's CAPSTAN_COORDINATOR, as set by capstan run. */
+  /* HOST:PORT, or several with commas between them, tried in turn. NULL: the environment's
+   * CAPSTAN_COORDINATOR, as set by capstan run. */
   const char* coordinator;
   /* Folder with this process's keys. NULL: CAPSTAN_KEYS; without it: plaintext. */
   const char* keys;
@@ -145,7 +146,8 @@ typedef struct capstan_connect_options {
   int32_t rank;
   /* Number of steps of every worker, if it is known. 0: capstan_finish tells it. */
   int64_t steps;
-  /* Time of retries while the coordinator cannot be reached, in seconds. 0: 30. */
+  /* Time of retries while the coordinator cannot be reached, in seconds. 0: 30. If it keeps its
+   * state, it has the job's --coordinator_seconds once it has answered. */
   double rpc_deadline_seconds;
   /* What the worker computes on, for people: "cuda:0 (NVIDIA H200)". If it has no kind in
    * parentheses, the CPU's is added. NULL: "program". */

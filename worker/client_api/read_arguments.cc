@@ -154,7 +154,7 @@ absl::StatusOr<ClientJob::Options> ReadConnectOptions(const capstan_connect_opti
   }
   const bool is_given = given.coordinator != nullptr && *given.coordinator != 0;
   RETURN_IF_ERROR(
-      ParseHostPort(is_given ? "coordinator" : "CAPSTAN_COORDINATOR", process.coordinator)
+      ParseAddresses(is_given ? "coordinator" : "CAPSTAN_COORDINATOR", process.coordinator)
           .status());
   process.context.keys = TextOf(given.keys, "CAPSTAN_KEYS");
   process.context.insecure = given.insecure != 0;

@@ -40,6 +40,7 @@ void MakeRoom(std::vector<T>& all) {
 
 ClientJob::ClientJob(Options options) : options_(std::move(options)) {
   options_.process.end = &end_;
+  options_.process.is_ending = [this] { return is_closing_.load(); };
   options_.process.on_registered = [this](WorkerId id) { rank_ = id.value(); };
   end_.Await();
 }
@@ -80,6 +81,7 @@ void ClientJob::Close(std::unique_ptr<ClientJob> closed) {
   if (engine == nullptr) return;
   // The worker needs it until it is over, also after an exception.
   ClientJob* const job = closed.release();
+  job->is_closing_ = true;
   if (!engine->steps().has_ended_steps() && !engine->steps().is_leaving()) {
     job->Fail("the program has closed the job before its end; expected capstan_finish first");
   }
@@ -210,6 +212,7 @@ void ClientJob::Fail(const std::string& reason) {
   if (engine != nullptr) engine->steps().Fail(status);
   // The training loop tells the coordinator.
   if (engine != nullptr && (engine->steps().has_started() || engine->steps().is_over())) return;
+  is_closing_ = true;
   if (rank_ >= 0) {
     ReportFailure(process_->coordinator(), v1::HeartbeatRequest::WORKER,
                   static_cast<uint32_t>(rank_), process_->incarnation(), status, process_->clock());

@@ -75,6 +75,7 @@ class ClientJob {
 
   Options options_;
   EndRequest end_;
+  std::atomic<bool> is_closing_ = false;  // the program does not wait for a coordinator any more
   std::atomic<int64_t> rank_ = -1;
   std::unique_ptr<WorkerProcess> process_;
   v1::JobSpec job_;

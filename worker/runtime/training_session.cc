@@ -233,6 +233,7 @@ void TrainingSession::MakeExchanges(const v1::JobView& view, Training& training)
   ParameterClient::Options client;
   client.clock = options_.clock;
   client.rpc_deadline = absl::Seconds(job.membership().rpc_deadline_seconds());
+  client.coordinator_last_away = options_.coordinator_last_away;
   client.seed = options_.incarnation.value();
   auto exchanges = std::make_unique<ParameterClient>(
       client,

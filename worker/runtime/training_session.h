@@ -47,9 +47,11 @@ class TrainingSession {
     absl::AnyInvocable<void(const v1::JobView&)> on_view;  // null: nobody else needs the views
     std::function<void()> on_training = [] {};             // before the first step
     std::function<std::string()> transport = [] { return ""; };  // v1::Progress::transport
-    Tracer* tracer = nullptr;                                    // null: nothing is traced
-    MetricsSources* metrics = nullptr;                           // null: nobody asks for counts
-    const EndRequest* end = nullptr;                             // null: nobody asks it to leave
+    // ParameterClient::Options::coordinator_last_away.
+    std::function<absl::Time()> coordinator_last_away = [] { return absl::InfinitePast(); };
+    Tracer* tracer = nullptr;           // null: nothing is traced
+    MetricsSources* metrics = nullptr;  // null: nobody asks for counts
+    const EndRequest* end = nullptr;    // null: nobody asks it to leave
   };
 
   explicit TrainingSession(Options options);

@@ -49,7 +49,7 @@ class OneViewCoordinator : public CoordinatorEndpoint {
   }
   void Answer(const v1::JobView& view) {
     v1::HeartbeatReply reply;
-    *reply.mutable_view() = view;
+    reply.set_view(view.SerializeAsString());
     std::exchange(open_, nullptr)(CoordinatorReply(reply));
   }
 

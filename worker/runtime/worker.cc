@@ -66,9 +66,10 @@ absl::StatusOr<WorkerId> RegisterWorker(const v1::JobSpec& job, Incarnation inca
   // A lost worker's lease runs from the answer to its last heartbeat. The coordinator keeps that
   // answer back for up to one interval. This worker's next request comes up to one interval later.
   const absl::Duration patience = absl::Seconds(job.membership().lease_seconds()) + 2 * interval;
-  const absl::Time begin = clock.Now();
+  absl::Time begin = clock.Now();
   bool has_told = false;
   while (true) {
+    const absl::Time asked_at = clock.Now();
     if (options.end != nullptr && options.end->is_asked()) {
       return absl::CancelledError("was asked to end before it had a place in the job");
     }
@@ -79,6 +80,7 @@ absl::StatusOr<WorkerId> RegisterWorker(const v1::JobSpec& job, Incarnation inca
     }
     if (reply.ok()) return WorkerId(reply->id());
     if (!absl::IsResourceExhausted(reply.status())) return reply.status();
+    if (clock.Now() - asked_at >= kLateAnswer) begin = clock.Now();
     if (clock.Now() - begin >= patience) {
       return absl::ResourceExhaustedError(
           absl::StrCat("has waited ", absl::ToDoubleSeconds(patience),
@@ -163,6 +165,7 @@ absl::Status Worker::Work(WorkerId id, const v1::GetJobReply& job, JobSetup& set
   session.on_view = std::move(options_.on_view);
   session.on_training = [this] { options_.on_readiness(absl::OkStatus()); };
   session.transport = options_.transport;
+  session.coordinator_last_away = options_.coordinator_last_away;
   session.tracer = options_.tracer;
   session.metrics = options_.metrics;
   session.end = options_.end;

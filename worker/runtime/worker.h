@@ -12,6 +12,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "common/base/clock.h"
 #include "common/base/end_request.h"
 #include "common/base/ids.h"
@@ -35,8 +36,8 @@ struct RegisterOptions {
 // Registers a worker, possibly in the place of a lost one. Its engine has `own_arrays` arrays of
 // own state. `host` is v1::RegisterWorkerRequest::host. While the job has no free place, asks
 // again, at least every heartbeat interval. RESOURCE_EXHAUSTED once the lease of any worker lost
-// before the call must have run out. CANCELLED if it was asked to end. Otherwise the coordinator's
-// errors. Blocks; for the main thread alone.
+// before the call must have run out, also if the coordinator was away meanwhile. CANCELLED if it
+// was asked to end. Otherwise the coordinator's errors. Blocks; for the main thread alone.
 absl::StatusOr<WorkerId> RegisterWorker(const v1::JobSpec& job, Incarnation incarnation,
                                         const std::vector<v1::TableSpec>& tables,
                                         uint32_t own_arrays, const std::string& host,
@@ -79,6 +80,8 @@ class Worker {
     Tracer* tracer = nullptr;
     // Optional: gets the worker's counts.
     MetricsSources* metrics = nullptr;
+    // Optional: ParameterClient::Options::coordinator_last_away.
+    std::function<absl::Time()> coordinator_last_away = [] { return absl::InfinitePast(); };
     // Optional: asks the worker to leave. It awaits that once it is registered.
     EndRequest* end = nullptr;
   };

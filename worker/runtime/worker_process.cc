@@ -16,12 +16,9 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Create(Options opt
   options.context.waits_for = "waits for the coordinator";
   ASSIGN_OR_RETURN(std::unique_ptr<ProcessContext> context,
                    ProcessContext::Create(options.context));
-  ASSIGN_OR_RETURN(
-      std::unique_ptr<CoordinatorEndpoint> coordinator,
-      ConnectToCoordinator(options.coordinator, options.rpc_deadline, &context->clock(),
-                           Random(SystemRandom()), context->security(), options.connect_deadline));
-  auto process = std::unique_ptr<WorkerProcess>(
-      new WorkerProcess(std::move(options), std::move(context), std::move(coordinator)));
+  auto process =
+      std::unique_ptr<WorkerProcess>(new WorkerProcess(std::move(options), std::move(context)));
+  RETURN_IF_ERROR(process->Connect());
   if (const absl::Status status = process->Open(); !status.ok()) {
     ReportEarlyFailure(*process->coordinator_, v1::HeartbeatRequest::WORKER, process->incarnation_,
                        status, process->clock());
@@ -30,12 +27,26 @@ absl::StatusOr<std::unique_ptr<WorkerProcess>> WorkerProcess::Create(Options opt
   return process;
 }
 
-WorkerProcess::WorkerProcess(Options options, std::unique_ptr<ProcessContext> context,
-                             std::unique_ptr<CoordinatorEndpoint> coordinator)
+WorkerProcess::WorkerProcess(Options options, std::unique_ptr<ProcessContext> context)
     : options_(std::move(options)),
       context_(std::move(context)),
-      coordinator_(std::move(coordinator)),
-      incarnation_(SystemRandom()) {}
+      absence_(&context_->clock()),
+      incarnation_(SystemRandom()),
+      away_(AddCoordinatorAway(context_->metrics(), [this] { return absence_.away(); })) {}
+
+absl::Status WorkerProcess::Connect() {
+  CoordinatorOptions options = {options_.coordinator, options_.rpc_deadline};
+  options.first_deadline = options_.connect_deadline;
+  options.absence = &absence_;
+  options.is_ending = [this] {
+    return (options_.end != nullptr && options_.end->is_asked()) ||
+           (options_.is_ending != nullptr && options_.is_ending());
+  };
+  options.security = context_->security();
+  ASSIGN_OR_RETURN(coordinator_,
+                   ConnectToCoordinator(std::move(options), &clock(), Random(SystemRandom())));
+  return absl::OkStatus();
+}
 
 absl::Status WorkerProcess::Open() {
   RETURN_IF_ERROR(context_->Listen());
@@ -55,6 +66,7 @@ Worker::Options WorkerProcess::WorkerOptions(JobPreparer prepare) {
   options.rank = options_.rank;
   options.on_registered = options_.on_registered;
   options.metrics = &context_->metrics();
+  options.coordinator_last_away = [this] { return absence_.last_away(); };
   options.end = options_.end;
   options.tracer = tracer();
   options.on_readiness = [this](absl::Status status) {
@@ -75,7 +87,7 @@ Worker::Options WorkerProcess::WorkerOptions(JobPreparer prepare) {
   options.prepare = std::move(prepare);
   if (recorder_ != nullptr) {
     options.wrap = [this](const v1::JobSpec& job, std::unique_ptr<ParameterEndpoint> exchanges) {
-      return recorder_->Record(job, std::move(exchanges));
+      return recorder_->Record(job, std::move(exchanges), absence_.patience());
     };
     options.on_view = [this](const v1::JobView& view) { recorder_->NoteView(view); };
   }

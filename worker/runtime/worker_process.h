@@ -13,7 +13,9 @@
 #include "common/base/end_request.h"
 #include "common/base/ids.h"
 #include "common/history/history_recorder.h"
+#include "common/membership/coordinator_absence.h"
 #include "common/membership/coordinator_endpoint.h"
+#include "common/metrics/metrics_sources.h"
 #include "common/process/process_context.h"
 #include "common/trace/tracer.h"
 #include "worker/client/connect_to_servers.h"
@@ -28,13 +30,15 @@ class WorkerProcess {
  public:
   struct Options {
     ProcessContext::Options context;                  // `listens` and `waits_for` do not count
-    std::string coordinator;                          // Required: host:port
+    std::string coordinator;                          // Required: host:port,...
     absl::Duration rpc_deadline = absl::Seconds(30);  // of retries to reach the coordinator
     absl::Duration connect_deadline;                  // until its first answer, if longer
     std::string record_history;                       // folder; empty: nothing is recorded
     std::string trace;                                // file; empty: nothing is traced
     std::optional<uint32_t> rank;                     // none: the next free id
     EndRequest* end = nullptr;                        // outlives this; null: nobody asks to leave
+    // Another reason than `end` for RetryingCoordinator::Options::is_ending; null: there is none.
+    std::function<bool()> is_ending;
     // ConnectOptions::on_ucx_blocked. Required.
     std::function<void(const absl::Status&)> on_ucx_blocked;
     std::function<void(WorkerId)> on_registered = [](WorkerId) {};
@@ -52,18 +56,20 @@ class WorkerProcess {
   absl::Status Run(JobPreparer prepare);
 
  private:
-  WorkerProcess(Options options, std::unique_ptr<ProcessContext> context,
-                std::unique_ptr<CoordinatorEndpoint> coordinator);
+  WorkerProcess(Options options, std::unique_ptr<ProcessContext> context);
 
+  absl::Status Connect();
   absl::Status Open();
   Worker::Options WorkerOptions(JobPreparer prepare);
 
   const Options options_;
   const std::unique_ptr<ProcessContext> context_;
-  const std::unique_ptr<CoordinatorEndpoint> coordinator_;
+  CoordinatorAbsence absence_;
+  std::unique_ptr<CoordinatorEndpoint> coordinator_;
   const Incarnation incarnation_;
   std::unique_ptr<HistoryRecorder> recorder_;  // null: nothing is recorded
   ServerConnector connect_;                    // made when the job is known
+  const MetricsSources::Registration away_;
 };
 
 }  // namespace capstan

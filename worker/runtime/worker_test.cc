@@ -22,12 +22,16 @@ using ::testing::HasSubstr;
 // is OK, place 1 is to be taken first.
 class BusyCoordinator : public CoordinatorEndpoint {
  public:
-  BusyCoordinator(const Clock* clock, absl::Status refusal, absl::Time until)
+  BusyCoordinator(Clock* clock, absl::Status refusal, absl::Time until)
       : clock_(*clock), refusal_(std::move(refusal)), until_(until) {}
 
   void Call(CoordinatorRequest request, Callback<CoordinatorReply> done) override {
     last_request = std::get<v1::RegisterWorkerRequest>(std::move(request));
-    ++requests;
+    if (++requests == away_at) {
+      // As a connection to it does, which waits for its return.
+      clock_.RunAfter(kAway, [this, done = std::move(done)]() mutable { done(refusal_); });
+      return;
+    }
     if (clock_.Now() < until_ && !refusal_.ok()) return done(refusal_);
     v1::RegisterReply reply;
     reply.set_is_early(clock_.Now() < until_);
@@ -35,11 +39,14 @@ class BusyCoordinator : public CoordinatorEndpoint {
     done(reply);
   }
 
+  static constexpr absl::Duration kAway = absl::Minutes(5);
+
   v1::RegisterWorkerRequest last_request;
   int requests = 0;
+  int away_at = 0;  // this request finds it away; 0: none does
 
  private:
-  const Clock& clock_;
+  Clock& clock_;
   const absl::Status refusal_;
   const absl::Time until_;
 };
@@ -56,8 +63,9 @@ class RegisterWorkerTest : public testing::Test {
  protected:
   // In virtual time; `busy` is how long the coordinator refuses.
   absl::StatusOr<WorkerId> Register(absl::Status refusal, absl::Duration busy,
-                                    const RegisterOptions& options = {}) {
+                                    const RegisterOptions& options = {}, int away_at = 0) {
     coordinator_.emplace(&clock_, std::move(refusal), clock_.Now() + busy);
+    coordinator_->away_at = away_at;
     absl::StatusOr<WorkerId> id;
     const absl::Time begin = clock_.Now();
     clock_.Spawn([&] {
@@ -103,6 +111,13 @@ TEST_F(RegisterWorkerTest, WaitsForNoLongerThanALostWorkersLeaseCanLast) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("all live"));
   EXPECT_GE(waited_, absl::Seconds(6));
   EXPECT_LE(waited_, absl::Seconds(7));
+}
+
+TEST_F(RegisterWorkerTest, ThatTimeBeginsAnewWhenTheCoordinatorIsBack) {
+  EXPECT_EQ(Register(absl::ResourceExhaustedError("all live"),
+                     BusyCoordinator::kAway + absl::Seconds(5), /*options=*/{}, /*away_at=*/3)
+                .value(),
+            WorkerId(3));
 }
 
 TEST_F(RegisterWorkerTest, AWorkerWithARankAsksUntilItIsItsTurn) {

@@ -103,9 +103,15 @@ void Configure(grpc::ServerBuilder& builder, absl::Span<grpc::Service* const> se
   for (grpc::Service* const service : services) builder.RegisterService(service);
 }
 
-// A stranger may send the longest message that is read before its call is admitted.
+// A stranger may send the longest message that is read before its call is admitted. All members of
+// a large job may come at once: they open half of the connections that are admitted.
 ConnectionGate::Limits GateLimits(const GrpcServer::Options& options) {
-  ConnectionGate::Limits limits = {options.max_connections, options.limits.unproved_connections()};
+  const uint32_t unproved = options.limits.unproved_connections();
+  ConnectionGate::Limits limits = {options.max_connections, unproved};
+  if (!options.limits.has_unproved_connections()) {
+    limits.unproved = std::max(unproved, options.max_connections / 2);
+    limits.mean_stranger_bytes = limits.mean_stranger_bytes * unproved / limits.unproved;
+  }
   limits.stranger_time = absl::Seconds(options.limits.handshake_seconds());
   limits.stranger_bytes = kReadAheadBytes + options.first_message_bytes;
   return limits;

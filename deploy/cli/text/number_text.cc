@@ -7,6 +7,13 @@
 
 namespace capstan {
 
+std::string OrdinalText(uint64_t number) {
+  const bool is_teen = number % 100 / 10 == 1;
+  const char* const endings[] = {"th", "st", "nd", "rd"};
+  const uint64_t last = is_teen || number % 10 > 3 ? 0 : number % 10;
+  return absl::StrCat(number, endings[last]);
+}
+
 std::string CountText(uint64_t count) {
   std::string text = absl::StrCat(count);
   for (int i = static_cast<int>(text.size()) - 3; i > 0; i -= 3) text.insert(i, ",");

@@ -6,6 +6,9 @@
 
 namespace capstan {
 
+// "1st", "2nd", "11th".
+std::string OrdinalText(uint64_t number);
+
 // With commas: "1,234,567".
 std::string CountText(uint64_t count);
 // The same for a measured number, without its fraction. "?" unless it is from 0 to 2^63.

@@ -8,6 +8,14 @@
 namespace capstan {
 namespace {
 
+TEST(NumberTextTest, OrdinalsEndAsInEnglish) {
+  EXPECT_EQ(OrdinalText(1), "1st");
+  EXPECT_EQ(OrdinalText(2), "2nd");
+  EXPECT_EQ(OrdinalText(23), "23rd");
+  EXPECT_EQ(OrdinalText(4), "4th");
+  EXPECT_EQ(OrdinalText(112), "112th");
+}
+
 TEST(NumberTextTest, CountsHaveACommaBeforeEachThreeDigits) {
   EXPECT_EQ(CountText(0), "0");
   EXPECT_EQ(CountText(999), "999");

@@ -99,6 +99,7 @@ class Checker:
             self.check_ports(role)
             self.check_volumes(role)
             self.check_return(role)
+        self.check_state()
         self.check_spread()
         self.check_services()
         self.check_policies()
@@ -200,12 +201,26 @@ class Checker:
         # Each start of the job takes up to two from each pod. A StatefulSet starts for ever.
         starts = self.roles['coordinator'].spec.get('backoffLimit', 10)
         needed = 2 * starts * role.count
-        if role.kind == 'Job' and role.name != 'coordinator':
+        if role.name != 'coordinator':
             self.expect(role.spec['backoffLimit'] >= needed,
                         f'{role.name}: {starts} starts need a backoffLimit of {needed}')
         if 'podFailurePolicy' in role.spec:
             self.expect(self.action(role, 2) == 'FailJob',
                         f'{role.name}: wrong flags do not fail the Job')
+
+    def check_state(self):
+        """The next pod of a lost coordinator finds the job in a volume that outlasts pods."""
+        role = self.roles['coordinator']
+        claims = {volume['name'] for volume in role.pod['volumes']
+                  if 'persistentVolumeClaim' in volume}
+        folders = [mount['mountPath'] for mount in role.container['volumeMounts']
+                   if mount['name'] in claims and not mount.get('readOnly')]
+        state = role.flags.get('state')
+        comes_again = role.stays or role.spec['backoffLimit'] > 0
+        self.expect(comes_again == (state is not None) == ('take_over' in role.flags),
+                    'the next pod of a lost coordinator does not go on with the job')
+        self.expect(state is None or any(state.startswith(f'{folder}/') for folder in folders),
+                    f'{state} of --state is in no volume')
 
     def check_spread(self):
         """Servers with copies of the same shards are on different nodes, if there are some."""
@@ -215,11 +230,6 @@ class Checker:
                     if spread['topologyKey'] == 'kubernetes.io/hostname']
         self.expect(selected == [server.labels],
                     'the servers are not spread over the nodes')
-        rules = [rule for job_set in self.all_of('JobSet')
-                 for rule in job_set['spec']['failurePolicy']['rules']
-                 if rule['action'] == 'RestartJobSet']
-        self.expect(all('server' not in rule['targetReplicatedJobs'] for rule in rules)
-                    or not self.has_copies, 'a lost server starts the whole JobSet again')
 
     @staticmethod
     def action(role, code):

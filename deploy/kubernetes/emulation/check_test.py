@@ -94,6 +94,15 @@ def evictions_without_copies(manifests):
     config['data']['job.textproto'] = config['data']['job.textproto'].replace('replicas: 2', '')
 
 
+def coordinator_without_state(manifests):
+    args = manifests.container('coordinator')['args']
+    args[:] = [arg for arg in args if not arg.startswith('--state')]
+
+
+def state_of_one_pod(manifests):
+    manifests.replace_arg('coordinator', '=/checkpoints/', '=/tmp/')
+
+
 def servers_on_one_node(manifests):
     del manifests.pod('server')['topologySpreadConstraints']
 
@@ -157,6 +166,8 @@ FAULTS = {
     too_many_available: 'capstan-server wants 3 pods, not 1',
     too_few_available: 'capstan-server wants 0 pods, not 1',
     evictions_without_copies: 'capstan-server wants 1 pods, not 2',
+    coordinator_without_state: 'the next pod of a lost coordinator does not go on with the job',
+    state_of_one_pod: '/tmp/coordinator of --state is in no volume',
     servers_on_one_node: 'the servers are not spread over the nodes',
     short_wait: 'server: --connect_seconds is not 1800, as registration_seconds',
     job_that_stays: 'only the coordinator of a StatefulSet has --stay',

@@ -276,11 +276,17 @@ def try_restart():
                     trial.wait(lambda: 'goes on from step' in trial.logs('coordinator'))
                     and trial.wait(trial.all_ready))
         trial.train_until_checkpoint(trial.num_checkpoints() + 5)
+        lost = len(trial.jobs['server'].ended_pods + trial.jobs['worker'].ended_pods)
         trial.pod('coordinator', 0).signal(signal.SIGKILL)
-        trial.check('so it does after a killed coordinator',
-                    trial.wait(lambda: trial.logs('coordinator').count('goes on from step') == 2)
-                    and trial.wait(trial.all_ready))
+        trial.check('the next pod of a killed coordinator goes on with the job', trial.wait(
+            lambda: 'has taken over in phase TRAINING' in trial.logs('coordinator')))
+        trial.train_until_checkpoint(trial.num_checkpoints() + 1)
         trial.check_good_end()
+        trial.check('and so do the others, without a third start',
+                    trial.logs('coordinator').count('goes on from step') == 1
+                    and trial.jobs['coordinator'].failures == 2
+                    and len(trial.jobs['server'].ended_pods + trial.jobs['worker'].ended_pods)
+                    == lost + 4)
         trial.check('the hash of an undisturbed run',
                     trial.summary()['parameters_xxh3'] == expected)
 
@@ -406,13 +412,14 @@ def try_service():
         trial.check('the coordinator and the servers have not started again',
                     not trial.jobs['coordinator'].ended_pods + trial.jobs['server'].ended_pods)
         trial.pod('coordinator', 0).signal(signal.SIGKILL)
-        trial.check('a lost coordinator starts them again', trial.wait(
-            lambda: 'goes on from step' in trial.logs('coordinator')))
+        trial.check('another coordinator takes the place of a lost one', trial.wait(
+            lambda: 'has taken over in phase' in trial.logs('coordinator')))
         trial.cluster.remove({('Job', 'capstan-worker')})
         trial.cluster.apply(workers)
         worker = trial.jobs['worker']
-        trial.check('a Job then goes on from the newest checkpoint',
-                    trial.wait(worker.is_complete) and trial.wait_for_step(3 * round_steps))
+        trial.check('a Job then goes on with the same servers',
+                    trial.wait(worker.is_complete) and trial.wait_for_step(3 * round_steps)
+                    and not trial.jobs['server'].ended_pods)
         trial.check('under the names of their StatefulSets',
                     trial.pod('server', 1).hostname == 'capstan-server-1'
                     and 'capstan-server-1.capstan.default.svc:4001' in trial.logs('coordinator'))

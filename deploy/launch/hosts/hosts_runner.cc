@@ -55,6 +55,8 @@ absl::Status HostsRunner::StartHost(int host) {
   const std::string script = options_.script(host, coordinator_);
   LineFollower output(options_.hosts->LogPath(host));
   ASSIGN_OR_RETURN(auto process, options_.hosts->Start(host, script));
+  // From the first sign of life on, the host notices that there are none.
+  process->TouchInput();
   members_.push_back({std::move(process), std::move(output), std::nullopt});
   return absl::OkStatus();
 }

@@ -67,6 +67,12 @@ TEST_F(HostsRunnerTest, TheOthersMeetTheFirst) {
   EXPECT_THAT(lines_, Contains("b | here"));
 }
 
+TEST_F(HostsRunnerTest, EachHearsASignOfLifeAtItsStart) {
+  const absl::Status result = Run({std::string(kMeet) + "sleep 0.3", "read -r line && echo heard"});
+  EXPECT_TRUE(result.ok()) << result;
+  EXPECT_THAT(lines_, Contains("b | heard"));
+}
+
 TEST_F(HostsRunnerTest, WhoOutlivesTheFirstIsToldToEnd) {
   const absl::Status result = Run({std::string(kMeet) + "sleep 0.3", kUntilTheEnd});
   EXPECT_TRUE(result.ok()) << result;

@@ -30,6 +30,8 @@ struct JobFacts {
   bool has_trained() const { return view.phase() == v1::EVALUATING || view.phase() == v1::SAVING; }
   // The training has begun, and the job has not ended.
   bool is_running() const { return view.phase() == v1::TRAINING || has_trained(); }
+  // It is known on which server each shard is.
+  bool is_placed() const { return view.epoch() > 0; }
   // Whether each shard has a second copy, if it is whole.
   bool has_copies() const { return job.cluster().replicas() > 1; }
   // No worker gets beyond this step, unless it begins later. 0: it is not known yet.

@@ -30,6 +30,14 @@ absl::Status JobTables::Take(const v1::RegisterWorkerRequest& worker, bool is_fi
   return CheckSameOwnArrays(worker.own_arrays(), own_arrays_, "the first worker");
 }
 
+absl::Status JobTables::Restore(const v1::JobConstants& constants, uint64_t slice_bytes) {
+  if (constants.tables().empty()) return absl::OkStatus();
+  v1::RegisterWorkerRequest worker;
+  *worker.mutable_tables() = constants.tables();
+  worker.set_own_arrays(constants.own_arrays());
+  return Take(worker, /*is_first=*/true, slice_bytes);
+}
+
 absl::Status JobTables::CompareWithCheckpoint(const v1::RegisterWorkerRequest& worker) const {
   if (restored_.is_empty()) return absl::OkStatus();
   RETURN_IF_ERROR(CheckSameTables(worker.tables(), restored_.manifest.tables(), "the checkpoint",

@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "common/routing/table_check.h"
 #include "proto/coordinator_service.pb.h"
+#include "proto/coordinator_state.pb.h"
 #include "proto/job.pb.h"
 #include "server/coordinator/members/restore_point.h"
 
@@ -24,6 +25,9 @@ class JobTables {
   // Takes the first worker's; compares those of others. INVALID_ARGUMENT, with the difference or
   // with what does not fit. `slice_bytes` is for a first worker only: how tables are cut so far.
   absl::Status Take(const v1::RegisterWorkerRequest& worker, bool is_first, uint64_t slice_bytes);
+
+  // Takes those of an earlier coordinator of the job.
+  absl::Status Restore(const v1::JobConstants& constants, uint64_t slice_bytes);
 
   const TableSpecs& specs() const { return specs_; }
   // CheckTables' result.

@@ -34,7 +34,7 @@ TEST(LeaseTableTest, RenewedLeaseRunsFromTheRenewal) {
 TEST(LeaseTableTest, HeldLeaseDoesNotRun) {
   LeaseTable leases(absl::Seconds(10));
   leases.Renew(kServer, kStart);
-  leases.Hold(kServer);
+  leases.Hold(kServer, kStart);
   EXPECT_EQ(leases.NextExpiry(), absl::InfiniteFuture());
   EXPECT_THAT(leases.TakeExpired(kStart + absl::Hours(1)), IsEmpty());
 }
@@ -43,7 +43,7 @@ TEST(LeaseTableTest, ALeaseThatBeginsAgainDoesNotRunWhileItIsHeld) {
   LeaseTable leases(absl::Seconds(10));
   leases.Begin(kWorker, kStart);
   EXPECT_EQ(leases.NextExpiry(), kStart + absl::Seconds(10));
-  leases.Hold(kWorker);
+  leases.Hold(kWorker, kStart);
   leases.Begin(kWorker, kStart);
   EXPECT_EQ(leases.NextExpiry(), absl::InfiniteFuture());
 }
@@ -76,13 +76,26 @@ TEST(LeaseTableTest, WhoIsHeardOfAgainIsNoLongerDoubted) {
   LeaseTable leases(absl::Seconds(10));
   leases.Renew(kWorker, kStart);
   leases.DoubtBroken(kWorker, kStart);
-  leases.Hold(kWorker);
+  leases.Hold(kWorker, kStart);
   leases.Renew(kWorker, kStart);
   leases.DoubtClaimed(kWorker, kStart);
   EXPECT_EQ(leases.NextExpiry(), kStart + absl::Milliseconds(300)) << "it is not broken";
-  leases.Hold(kWorker);
+  leases.Hold(kWorker, kStart);
   leases.Renew(kWorker, kStart);
   EXPECT_THAT(leases.TakeExpired(kStart + absl::Seconds(10)), ElementsAre(Expired{kWorker, false}));
+}
+
+TEST(LeaseTableTest, WhoIsAwaitedIsAbsentASecondAfterTheFirstOneHasCome) {
+  LeaseTable leases(absl::Seconds(10));
+  leases.Await(kServer, kStart);
+  leases.Await(kWorker, kStart);
+  EXPECT_THAT(leases.TakeAbsent(kStart + absl::Seconds(5)), IsEmpty()) << "nobody has come";
+  leases.Hold(kWorker, kStart + absl::Seconds(5));
+  EXPECT_EQ(leases.NextExpiry(), kStart + absl::Seconds(6));
+  EXPECT_THAT(leases.TakeAbsent(kStart + absl::Milliseconds(5999)), IsEmpty());
+  EXPECT_THAT(leases.TakeAbsent(kStart + absl::Seconds(6)), ElementsAre(kServer));
+  EXPECT_THAT(leases.TakeAbsent(kStart + absl::Seconds(9)), IsEmpty()) << "it was told";
+  EXPECT_EQ(leases.NextExpiry(), kStart + absl::Seconds(10)) << "its lease runs as others do";
 }
 
 TEST(LeaseTableTest, NothingRunsOutTwiceOrAfterClear) {

@@ -246,6 +246,54 @@ void MemberRegistry::WriteTo(v1::JobView& view) const {
   }
 }
 
+void MemberRegistry::WriteTo(v1::CoordinatorState& state) const {
+  for (const Member& server : servers_) {
+    v1::MemberState& written = *state.add_servers();
+    written.set_host(server.host);
+    written.set_end(server.end);
+  }
+  for (const Member& worker : workers_) {
+    v1::MemberState& written = *state.add_workers();
+    written.set_host(worker.host);
+    written.set_end(worker.end);
+    written.set_is_needless(worker.is_needless);
+    if (!worker.is_live()) *written.mutable_progress() = worker.progress;
+  }
+  for (const Incarnation replaced : replaced_) state.add_replaced(replaced.value());
+  state.mutable_replaced_workers()->Add(replaced_workers_.begin(), replaced_workers_.end());
+  state.set_servers_replaced(static_cast<uint32_t>(servers_replaced_));
+  state.set_latest_first_step(latest_first_step_.value());
+}
+
+void MemberRegistry::Restore(const v1::CoordinatorState& state) {
+  for (int id = 0; id < state.servers_size(); ++id) {
+    const v1::ServerInfo& info = state.view().servers(id);
+    Member& server = servers_.emplace_back();
+    server.incarnation = Incarnation(info.incarnation());
+    server.address = {info.address()};
+    server.host = state.servers(id).host();
+    server.end = state.servers(id).end();
+  }
+  for (int id = 0; id < state.workers_size(); ++id) {
+    const v1::WorkerInfo& info = state.view().workers(id);
+    Member& worker = workers_.emplace_back();
+    worker.incarnation = Incarnation(info.incarnation());
+    worker.host = state.workers(id).host();
+    worker.end = state.workers(id).end();
+    worker.progress = state.workers(id).progress();
+    worker.first_step = Step(info.first_step());
+    worker.is_entering = info.is_entering();
+    worker.is_needless = state.workers(id).is_needless();
+    worker.has_left = info.has_left();
+    worker.entered_late = info.entered_late();
+    worker.holds_place = info.holds_place();
+  }
+  for (const uint64_t replaced : state.replaced()) replaced_.insert(Incarnation(replaced));
+  replaced_workers_.assign(state.replaced_workers().begin(), state.replaced_workers().end());
+  servers_replaced_ = state.servers_replaced();
+  latest_first_step_ = Step(state.latest_first_step());
+}
+
 absl::Status CheckRole(Role role) {
   if (role == v1::HeartbeatRequest::SERVER || role == v1::HeartbeatRequest::WORKER) {
     return absl::OkStatus();

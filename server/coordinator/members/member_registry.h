@@ -15,6 +15,7 @@
 #include "common/base/ids.h"
 #include "common/routing/routing_table.h"
 #include "proto/coordinator_service.pb.h"
+#include "proto/coordinator_state.pb.h"
 #include "server/coordinator/members/member_key.h"
 
 namespace capstan {
@@ -112,6 +113,10 @@ class MemberRegistry {
   Step latest_first_step() const { return latest_first_step_; }
   // Writes the view's members.
   void WriteTo(v1::JobView& view) const;
+  // Writes what is not in the view.
+  void WriteTo(v1::CoordinatorState& state) const;
+  // Takes the members of the state and of its view. Nobody has members yet.
+  void Restore(const v1::CoordinatorState& state);
 
  private:
   // Whose place is given to another process next; none: all are live, or this one is.

@@ -3,12 +3,15 @@
 #include <glog/logging.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace capstan {
 
 void ParkedHeartbeats::Park(Heartbeat heartbeat) {
   const MemberKey member = heartbeat.member;
+  by_version_.emplace(heartbeat.received_version, member);
+  by_time_.emplace(heartbeat.answer_by, member);
   CHECK(parked_.emplace(member, std::move(heartbeat)).second);
 }
 
@@ -17,39 +20,40 @@ std::optional<ParkedHeartbeats::Heartbeat> ParkedHeartbeats::Take(MemberKey memb
   if (it == parked_.end()) return std::nullopt;
   Heartbeat taken = std::move(it->second);
   parked_.erase(it);
+  by_version_.erase({taken.received_version, member});
+  by_time_.erase({taken.answer_by, member});
   return taken;
 }
 
 std::vector<ParkedHeartbeats::Heartbeat> ParkedHeartbeats::TakeAll() {
-  return TakeIf([](const Heartbeat&) { return true; });
+  return TakeOlderThan(std::numeric_limits<uint64_t>::max());
 }
 
 std::vector<ParkedHeartbeats::Heartbeat> ParkedHeartbeats::TakeOlderThan(uint64_t version) {
-  return TakeIf(
-      [version](const Heartbeat& heartbeat) { return heartbeat.received_version < version; });
+  std::vector<MemberKey> members;
+  for (auto it = by_version_.begin(); it != by_version_.end() && it->first < version; ++it) {
+    members.push_back(it->second);
+  }
+  return Take(std::move(members));
 }
 
 std::vector<ParkedHeartbeats::Heartbeat> ParkedHeartbeats::TakeDue(absl::Time now) {
-  return TakeIf([now](const Heartbeat& heartbeat) { return heartbeat.answer_by <= now; });
+  std::vector<MemberKey> members;
+  for (auto it = by_time_.begin(); it != by_time_.end() && it->first <= now; ++it) {
+    members.push_back(it->second);
+  }
+  return Take(std::move(members));
 }
 
 absl::Time ParkedHeartbeats::NextDue() const {
-  absl::Time next = absl::InfiniteFuture();
-  for (const auto& [member, heartbeat] : parked_) next = std::min(next, heartbeat.answer_by);
-  return next;
+  return by_time_.empty() ? absl::InfiniteFuture() : by_time_.begin()->first;
 }
 
-std::vector<ParkedHeartbeats::Heartbeat> ParkedHeartbeats::TakeIf(
-    absl::FunctionRef<bool(const Heartbeat&)> is_taken) {
+std::vector<ParkedHeartbeats::Heartbeat> ParkedHeartbeats::Take(std::vector<MemberKey> members) {
+  std::sort(members.begin(), members.end());
   std::vector<Heartbeat> taken;
-  for (auto it = parked_.begin(); it != parked_.end();) {
-    if (is_taken(it->second)) {
-      taken.push_back(std::move(it->second));
-      it = parked_.erase(it);
-    } else {
-      ++it;
-    }
-  }
+  taken.reserve(members.size());
+  for (const MemberKey member : members) taken.push_back(*Take(member));
   return taken;
 }
 

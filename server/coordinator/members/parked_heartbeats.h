@@ -4,9 +4,10 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
+#include <utility>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
 #include "common/membership/coordinator_endpoint.h"
 #include "proto/coordinator_service.pb.h"
@@ -37,9 +38,12 @@ class ParkedHeartbeats {
   absl::Time NextDue() const;  // InfiniteFuture: there are none
 
  private:
-  std::vector<Heartbeat> TakeIf(absl::FunctionRef<bool(const Heartbeat&)> is_taken);
+  std::vector<Heartbeat> Take(std::vector<MemberKey> members);
 
   std::map<MemberKey, Heartbeat> parked_;
+  // Each parked heartbeat, in the order in which news, or time, take it.
+  std::set<std::pair<uint64_t, MemberKey>> by_version_;
+  std::set<std::pair<absl::Time, MemberKey>> by_time_;
 };
 
 }  // namespace capstan

@@ -10,6 +10,20 @@ namespace capstan {
 TrainingProgress::TrainingProgress(const v1::JobSpec& job, const RestorePoint& restored)
     : job_(job), restored_(restored), time_(absl::Seconds(restored.manifest.training_seconds())) {}
 
+void TrainingProgress::Restore(const v1::CoordinatorState& state, absl::Time now) {
+  is_restored_ = true;
+  time_ = absl::Seconds(state.training_seconds());
+  steps_total_ = state.view().steps_total();
+  steps_announced_ = state.steps_announced();
+  if (state.view().phase() == v1::TRAINING) began_ = now;
+}
+
+void TrainingProgress::NoteTimeOfWorker(absl::Duration time, absl::Time now) {
+  if (!is_restored_ || !began_.has_value()) return;
+  time += absl::Seconds(restored_.manifest.training_seconds());
+  if (time > TimeUntil(now)) time_ += time - TimeUntil(now);
+}
+
 void TrainingProgress::Begin(absl::Time now) { began_ = now; }
 
 void TrainingProgress::End(absl::Time now) {

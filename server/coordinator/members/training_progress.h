@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "proto/coordinator_state.pb.h"
 #include "proto/job.pb.h"
 #include "server/coordinator/members/restore_point.h"
 
@@ -17,11 +18,17 @@ class TrainingProgress {
   // Both must outlive this.
   TrainingProgress(const v1::JobSpec& job, const RestorePoint& restored);
 
+  // Another coordinator has begun, as the state says.
+  void Restore(const v1::CoordinatorState& state, absl::Time now);
   void Begin(absl::Time now);
   void End(absl::Time now);
   // The time of training so far. It includes the time before the checkpoint from which the job goes
   // on.
   absl::Duration TimeUntil(absl::Time now) const;
+
+  // A worker has trained for this time since the job's start or checkpoint. Nobody else knows how
+  // long it was while there was no coordinator.
+  void NoteTimeOfWorker(absl::Duration time, absl::Time now);
 
   // `steps` is the number of steps that a worker has to do; 0: it does not know. INVALID_ARGUMENT:
   // other workers have another number, or the checkpoint has more steps. The first number that was
@@ -41,6 +48,7 @@ class TrainingProgress {
   const RestorePoint& restored_;
   std::optional<absl::Time> began_;  // none: nobody trains
   absl::Duration time_;              // until then
+  bool is_restored_ = false;
   int64_t steps_total_ = 0;
   int64_t steps_announced_ = 0;  // as steps_announced()
 };

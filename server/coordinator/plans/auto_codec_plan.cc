@@ -154,6 +154,18 @@ void AutoCodecPlan::WriteToManifest(v1::CheckpointManifest& manifest) const {
   if (is_lasting_) *manifest.mutable_auto_codecs() = choice_;
 }
 
+void AutoCodecPlan::WriteToState(v1::CoordinatorState& state) const {
+  state.set_has_lasting_codecs(is_lasting_);
+}
+
+void AutoCodecPlan::Restore(const v1::CoordinatorState& state, const JobFacts& facts) {
+  if (!facts.is_placed()) return;
+  OnPlacement(facts);
+  OnServerLost({}, facts);
+  if (is_wanted_) choice_ = state.view().auto_codecs();
+  is_lasting_ = state.has_lasting_codecs();
+}
+
 // A server decodes the pushes of all workers, and encodes its values once.
 double AutoCodecPlan::CostOf(const Table& table) const {
   const v1::LinkMeasurement& links = links_.slowest();

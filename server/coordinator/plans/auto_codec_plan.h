@@ -43,6 +43,9 @@ class AutoCodecPlan : public JobPlan {
   void WriteToView(v1::JobView& view) const override;
   void WriteToStatus(v1::GetStatusReply& status) const override;
   void WriteToManifest(v1::CheckpointManifest& manifest) const override;
+  void WriteToState(v1::CoordinatorState& state) const override;
+  // Without a choice, the measurement begins again.
+  void Restore(const v1::CoordinatorState& state, const JobFacts& facts) override;
 
  private:
   // Bytes of a step of one worker, each way.

@@ -32,6 +32,17 @@ CheckpointCycle::CheckpointCycle(const v1::CheckpointSpec& spec, int64_t restore
   status_.set_dir(spec.dir());
 }
 
+void CheckpointCycle::WriteTo(v1::CoordinatorState& state) const {
+  state.set_checkpoint_number(number_);
+  *state.mutable_checkpoint() = status_;
+}
+
+void CheckpointCycle::Restore(const v1::CoordinatorState& state) {
+  number_ = state.checkpoint_number();
+  status_ = state.checkpoint();
+  newest_step_ = std::max(newest_step_, status_.step());
+}
+
 absl::StatusOr<uint64_t> CheckpointCycle::Request() {
   if (spec_.dir().empty()) {
     return absl::FailedPreconditionError(

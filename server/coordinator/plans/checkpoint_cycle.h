@@ -15,6 +15,7 @@
 #include "common/base/ids.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/coordinator_service.pb.h"
+#include "proto/coordinator_state.pb.h"
 #include "proto/job.pb.h"
 #include "server/checkpoint/checkpoint_folder.h"
 
@@ -40,6 +41,12 @@ class CheckpointCycle {
 
   // `restored_step` is that of the checkpoint from which the job goes on, or 0.
   CheckpointCycle(const v1::CheckpointSpec& spec, int64_t restored_step);
+
+  // What another coordinator needs to know.
+  void WriteTo(v1::CoordinatorState& state) const;
+  // The checkpoint that was under way is given up, and those who have asked for it ask again. The
+  // last one of a training is due again if it is not complete.
+  void Restore(const v1::CoordinatorState& state);
 
   // Asks for a checkpoint of now or later, and returns its number. Requests share one as long as
   // its step is not chosen. FAILED_PRECONDITION: the job has no folder for checkpoints.

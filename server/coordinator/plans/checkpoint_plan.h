@@ -50,6 +50,10 @@ class CheckpointPlan : public JobPlan {
   // Called after the consistency's: servers hold back for one of the two at a time.
   void WriteToView(v1::JobView& view) const override;
   void WriteToStatus(v1::GetStatusReply& status) const override;
+  void WriteToState(v1::CoordinatorState& state) const override { cycle_.WriteTo(state); }
+  void Restore(const v1::CoordinatorState& state, const JobFacts&) override {
+    cycle_.Restore(state);
+  }
 
  private:
   CheckpointCycle::Training TrainingOf(const JobFacts& facts) const;

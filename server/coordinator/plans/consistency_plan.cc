@@ -128,4 +128,15 @@ void ConsistencyPlan::WriteToView(v1::JobView& view) const {
   view.set_consistency_change(pending_.has_value() ? pending_number() : 0);
 }
 
+void ConsistencyPlan::WriteToState(v1::CoordinatorState& state) const {
+  if (pending_.has_value()) *state.mutable_pending_consistency() = *pending_;
+}
+
+void ConsistencyPlan::Restore(const v1::CoordinatorState& state, const JobFacts&) {
+  const auto& periods = state.view().consistency();
+  periods_.assign(periods.begin(), periods.end());
+  // Servers still hold back for it, and report it again.
+  if (state.has_pending_consistency()) pending_ = state.pending_consistency();
+}
+
 }  // namespace capstan

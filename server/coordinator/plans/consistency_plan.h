@@ -47,6 +47,8 @@ class ConsistencyPlan : public JobPlan {
   const v1::ConsistencyPeriod* Find(uint64_t change) const;
   const v1::ConsistencyPeriod& latest() const { return periods_.back(); }
   void WriteToView(v1::JobView& view) const override;
+  void WriteToState(v1::CoordinatorState& state) const override;
+  void Restore(const v1::CoordinatorState& state, const JobFacts& facts) override;
 
  private:
   // A change has the number of its later period.

@@ -97,4 +97,17 @@ void EnteringWorkers::WriteToStatus(v1::GetStatusReply& status) const {
   status.mutable_place_replacements()->Add(replacements_.begin(), replacements_.end());
 }
 
+void EnteringWorkers::WriteToState(v1::CoordinatorState& state) const {
+  state.mutable_place_replacements()->Add(replacements_.begin(), replacements_.end());
+}
+
+void EnteringWorkers::Restore(const v1::CoordinatorState& state, const JobFacts& facts) {
+  replacements_.assign(state.place_replacements().begin(), state.place_replacements().end());
+  for (uint32_t id = 0; id < members_.workers().size(); ++id) {
+    if (!members_.workers()[id].is_entering) continue;
+    members_.OfRole(kWorker).at(id).lost_at = facts.clock.Now();
+    Await(id);
+  }
+}
+
 }  // namespace capstan

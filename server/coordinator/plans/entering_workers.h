@@ -33,6 +33,8 @@ class EnteringWorkers : public JobPlan {
   // The workers enter for which all live servers have reported.
   bool Settle(const JobFacts& facts, JobEvents& events) override;
   void WriteToStatus(v1::GetStatusReply& status) const override;
+  void WriteToState(v1::CoordinatorState& state) const override;
+  void Restore(const v1::CoordinatorState& state, const JobFacts& facts) override;
 
  private:
   using StepOfServer = std::map<uint32_t, Step>;

@@ -62,10 +62,28 @@ bool HeldPlaces::Hold(const Loss& loss, const JobFacts& facts) {
   // A worker that was entering has a held place so far.
   member.holds_place = WouldHold(loss.worker, facts);
   if (!member.holds_place) return false;
-  member.lost_at = facts.clock.Now();
-  const absl::Duration time = absl::Seconds(job_.membership().replace_seconds());
-  losses_[loss.worker] = {loss, member.lost_at + time};
+  KeepPlace(loss, facts.clock.Now());
   return true;
+}
+
+void HeldPlaces::KeepPlace(const Loss& loss, absl::Time now) {
+  members_.OfRole(kWorker).at(loss.worker).lost_at = now;
+  losses_[loss.worker] = {loss, now + absl::Seconds(job_.membership().replace_seconds())};
+}
+
+void HeldPlaces::WriteToState(v1::CoordinatorState& state) const {
+  state.set_are_replaceable(are_replaceable_);
+}
+
+void HeldPlaces::Restore(const v1::CoordinatorState& state, const JobFacts& facts) {
+  are_replaceable_ = state.are_replaceable();
+  if (facts.is_placed()) OnPlacement(facts);
+  for (uint32_t id = 0; id < members_.workers().size(); ++id) {
+    const Member& worker = members_.workers()[id];
+    if (worker.is_live() || !worker.holds_place) continue;
+    KeepPlace({id, absl::StrCat(MemberName({kWorker, id}), " ", worker.end), worker.end},
+              facts.clock.Now());
+  }
 }
 
 void HeldPlaces::WriteToView(v1::JobView& view) const {

@@ -57,8 +57,13 @@ class HeldPlaces : public JobPlan {
   void OnPlacement(const JobFacts& facts) override;
   bool Settle(const JobFacts&, JobEvents&) override { return false; }
   void WriteToView(v1::JobView& view) const override;
+  void WriteToState(v1::CoordinatorState& state) const override;
+  // The places that are held are held for the whole time again.
+  void Restore(const v1::CoordinatorState& state, const JobFacts& facts) override;
 
  private:
+  void KeepPlace(const Loss& loss, absl::Time now);
+
   struct Held {
     Loss loss;
     absl::Time until;

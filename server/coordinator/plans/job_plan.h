@@ -6,6 +6,7 @@
 #include "absl/status/status.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/coordinator_service.pb.h"
+#include "proto/coordinator_state.pb.h"
 #include "server/coordinator/members/job_event.h"
 #include "server/coordinator/members/job_facts.h"
 
@@ -41,6 +42,12 @@ class JobPlan {
   virtual void WriteToView(v1::JobView&) const {}
   virtual void WriteToStatus(v1::GetStatusReply&) const {}
   virtual void WriteToManifest(v1::CheckpointManifest&) const {}
+
+  // Writes what a coordinator that takes over needs beside the view.
+  virtual void WriteToState(v1::CoordinatorState&) const {}
+  // This coordinator has taken over. The facts are those of the state, and of its view. What
+  // members report again is not in it. Called once, before all others.
+  virtual void Restore(const v1::CoordinatorState&, const JobFacts&) {}
 };
 
 }  // namespace capstan

@@ -197,6 +197,17 @@ void LinkPlan::WriteToManifest(v1::CheckpointManifest& manifest) const {
   *manifest.mutable_job()->mutable_scheduler() = scheduler_;
 }
 
+void LinkPlan::WriteToState(v1::CoordinatorState& state) const {
+  if (has_measured()) *state.mutable_links() = report_;
+}
+
+void LinkPlan::Restore(const v1::CoordinatorState& state, const JobFacts& facts) {
+  if (!facts.is_placed()) return;
+  has_begun_ = true;
+  report_ = state.links();
+  scheduler_ = state.view().scheduler();
+}
+
 // A checkpoint has slices already. With a topk the trained parameters depend on their size.
 bool LinkPlan::MayChooseSlices() const {
   return !scheduler_.has_slice_bytes() && !has_topk_ && !is_restored_;

@@ -38,6 +38,9 @@ class LinkPlan : public JobPlan {
   void WriteToView(v1::JobView& view) const override;
   void WriteToStatus(v1::GetStatusReply& status) const override;
   void WriteToManifest(v1::CheckpointManifest& manifest) const override;
+  void WriteToState(v1::CoordinatorState& state) const override;
+  // What had not been chosen yet is measured again.
+  void Restore(const v1::CoordinatorState& state, const JobFacts& facts) override;
 
  private:
   void Begin(const JobFacts& facts);

@@ -35,17 +35,26 @@ ModelOutput::Metadata MetadataOf(const v1::JobSpec& job, int64_t step,
 
 }  // namespace
 
+OutputPlan::Work OutputPlan::BeginWork(const v1::JobSpec& job, const TableSpecs& tables) {
+  return [job, tables](ModelOutput& file) -> absl::Status {
+    ModelOutput::Tables state;
+    if (job.output_optimizer_state()) {
+      ASSIGN_OR_RETURN(state, StateTables(job, tables));
+    }
+    return file.Begin(tables, {}, state);
+  };
+}
+
+void OutputPlan::Restore(const v1::CoordinatorState&, const JobFacts& facts) {
+  is_asked_for_ = facts.is_placed();
+  is_made_ = is_made_ || facts.is_placed();
+}
+
 bool OutputPlan::Settle(const JobFacts& facts, JobEvents&) {
   if (!is_wanted_) return false;
   if (facts.view.phase() == v1::REGISTERING && facts.members.is_complete() &&
       !std::exchange(is_asked_for_, true)) {
-    work_ = [job = facts.job, tables = facts.tables.specs()](ModelOutput& file) -> absl::Status {
-      ModelOutput::Tables state;
-      if (job.output_optimizer_state()) {
-        ASSIGN_OR_RETURN(state, StateTables(job, tables));
-      }
-      return file.Begin(tables, {}, state);
-    };
+    work_ = BeginWork(facts.job, facts.tables.specs());
   }
   // After each change of the placement, the servers write their shards again.
   const uint64_t to_be_seen = std::max(facts.phase_version, facts.placement_version);

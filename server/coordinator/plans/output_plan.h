@@ -6,6 +6,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "common/model_file/model_file.h"
+#include "common/routing/table_check.h"
 #include "proto/job.pb.h"
 #include "server/coordinator/plans/job_plan.h"
 
@@ -34,6 +35,11 @@ class OutputPlan : public JobPlan {
   // written the evaluator's parameters, each those of all its shards. Members need not hear of it.
   bool Settle(const JobFacts& facts, JobEvents& events) override;
 
+  // A file that was made by an earlier coordinator has been made again.
+  void Restore(const v1::CoordinatorState& state, const JobFacts& facts) override;
+
+  // Makes the file of a job with these tables.
+  static Work BeginWork(const v1::JobSpec& job, const TableSpecs& tables);
   // What has been asked for and not taken yet. Its result goes to EndWork.
   Work TakeWork() { return std::exchange(work_, nullptr); }
   // The work is done, without an error.

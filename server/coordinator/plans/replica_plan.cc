@@ -227,6 +227,17 @@ void ReplicaPlan::WriteToView(v1::JobView& view) const {
   view.mutable_copies()->Assign(copies_.begin(), copies_.end());
 }
 
+void ReplicaPlan::Restore(const v1::CoordinatorState& state, const JobFacts& facts) {
+  const auto& copies = state.view().copies();
+  copies_.assign(copies.begin(), copies.end());
+  if (!copies_.empty()) sums_.resize(facts.members.servers().size());
+  for (uint32_t shard = 0; shard < copies_.size(); ++shard) {
+    if (!copies_[shard].fault().empty()) given_up_[shard] = GivenUp();
+  }
+  were_whole_ = true;
+  has_told_whole_ = CopiesNotWhole() == 0;
+}
+
 v1::CopyReport ReplicaPlan::Sums() const {
   std::vector<bool> has_slices(sums_.size());
   for (uint32_t shard = 0; shard < copies_.size(); ++shard) {

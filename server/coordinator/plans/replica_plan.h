@@ -44,6 +44,7 @@ class ReplicaPlan : public JobPlan {
 
   void WriteToView(v1::JobView& view) const override;
   void WriteToStatus(v1::GetStatusReply& status) const override;
+  void Restore(const v1::CoordinatorState& state, const JobFacts& facts) override;
 
  private:
   // A shard whose copy was given up at least once.

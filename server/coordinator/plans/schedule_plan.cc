@@ -101,6 +101,21 @@ void SchedulePlan::WriteToManifest(v1::CheckpointManifest& manifest) const {
   if (has_ended()) *manifest.mutable_tuning() = Tuning();
 }
 
+void SchedulePlan::WriteToState(v1::CoordinatorState& state) const {
+  if (is_tuned_) *state.mutable_tuning() = Tuning();
+}
+
+void SchedulePlan::Restore(const v1::CoordinatorState& state, const JobFacts& facts) {
+  if (!facts.is_placed()) return;
+  OnPlacement(facts);
+  if (!tuner_.has_value()) return;
+  const auto& tried = state.tuning().tried();
+  if (!tried.empty()) tuner_->Record(tried[0].step_seconds());  // the warm-up, which is not kept
+  for (const v1::TuningReport::Point& point : tried) tuner_->Record(point.step_seconds());
+  period_ = state.view().schedule();
+  is_void_ = true;
+}
+
 v1::TuningReport SchedulePlan::Tuning() const {
   if (restored_.has_chosen()) return restored_;
   v1::TuningReport report;

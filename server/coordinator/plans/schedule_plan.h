@@ -47,6 +47,9 @@ class SchedulePlan : public JobPlan {
   void WriteToStatus(v1::GetStatusReply& status) const override;
   // Once the choice is made.
   void WriteToManifest(v1::CheckpointManifest& manifest) const override;
+  void WriteToState(v1::CoordinatorState& state) const override;
+  // The same measurements lead to the same point. The period is measured again.
+  void Restore(const v1::CoordinatorState& state, const JobFacts& facts) override;
 
  private:
   // Begins the period of the tuner's point, from that step on.

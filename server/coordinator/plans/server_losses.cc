@@ -32,12 +32,25 @@ bool ServerLosses::Settle(const JobFacts& facts, JobEvents&) {
   return false;
 }
 
-void ServerLosses::WriteToStatus(v1::GetStatusReply& status) const {
+template <typename Message>
+void ServerLosses::WriteLosses(Message& message) const {
   for (const Loss& one : losses_) {
-    v1::ServerLoss& written = *status.add_server_losses();
+    v1::ServerLoss& written = *message.add_server_losses();
     written = one.loss;
     written.set_seconds_ago(absl::ToDoubleSeconds(facts_.clock.Now() - one.time));
   }
+}
+
+void ServerLosses::WriteToState(v1::CoordinatorState& state) const { WriteLosses(state); }
+
+void ServerLosses::Restore(const v1::CoordinatorState& state, const JobFacts& facts) {
+  for (const v1::ServerLoss& loss : state.server_losses()) {
+    losses_.push_back({facts.clock.Now() - absl::Seconds(loss.seconds_ago()), loss});
+  }
+}
+
+void ServerLosses::WriteToStatus(v1::GetStatusReply& status) const {
+  WriteLosses(status);
   status.set_servers_lost(static_cast<uint32_t>(facts_.ServersLost()));
   status.set_servers_replaced(static_cast<uint32_t>(facts_.members.servers_replaced()));
 }

@@ -27,12 +27,18 @@ class ServerLosses : public JobPlan {
   // Called after that of the replicas. Members need not hear of it.
   bool Settle(const JobFacts& facts, JobEvents& events) override;
   void WriteToStatus(v1::GetStatusReply& status) const override;
+  void WriteToState(v1::CoordinatorState& state) const override;
+  void Restore(const v1::CoordinatorState& state, const JobFacts& facts) override;
 
  private:
   struct Loss {
     absl::Time time;
     v1::ServerLoss loss;
   };
+
+  // As of now, into its server_losses.
+  template <typename Message>
+  void WriteLosses(Message& message) const;
 
   const JobFacts& facts_;
   const ReplicaPlan& replicas_;

@@ -6,7 +6,7 @@
   var mostShards = 1024;
   var course = {begin: null, samples: []};  // what the charts show
   var before = null;  // the status of the last poll
-  var isFirst = true, timer = null;
+  var isFirst = true, timer = null, answeredAt = null;
   var polls = 0;  // an answer to an older one than the latest does not count
 
   function element(id) { return document.getElementById(id); }
@@ -44,14 +44,10 @@
     });
   }
   function numeric(text) { return {text: String(text), kind: 'number'}; }
-  function isFinished(worker) {
-    return worker.steps_total > 0 && worker.steps_done >= worker.steps_total;
-  }
+  function isFinished(worker) { return worker.steps_total > 0 && worker.steps_done >= worker.steps_total; }
   function isLost(worker) { return !worker.is_live && !isFinished(worker); }
   function state(member) {
-    if (isLost(member)) {
-      return {text: member.holds_place ? 'lost; its place is held' : 'lost', kind: 'lost'};
-    }
+    if (isLost(member)) return {text: member.holds_place ? 'lost; its place is held' : 'lost', kind: 'lost'};
     if (!member.is_live) return {text: 'done', kind: ''};
     return {text: member.is_entering ? 'taking a lost one\'s place' : 'live', kind: ''};
   }
@@ -91,8 +87,7 @@
     return rows.length === 0 ? '' : isFinite ? (sum(rows, function (w) { return w.loss; }) / rows.length).toFixed(4) : 'not finite';
   }
   function memberText(members, expected) {
-    var live = members.filter(function (m) { return m.is_live; }).length;
-    return live + ' of ' + expected;
+    return members.filter(function (m) { return m.is_live; }).length + ' of ' + expected;
   }
   function phaseText(status) {
     if (status.phase === 'REGISTERING') return status.measures_links ? 'measuring links' : 'waiting for members';
@@ -250,9 +245,7 @@
     course.samples.push({seconds: now - course.begin, workers: status.workers.map(function (w) {
       return {steps_done: w.steps_done, loss: w.loss, samples: w.samples, rates: w.rates};
     })});
-    if (course.samples.length > longestCourse) {
-      course.samples = course.samples.filter(function (unused, i) { return i % 2 === 0; });
-    }
+    if (course.samples.length > longestCourse) course.samples = course.samples.filter(function (unused, i) { return i % 2 === 0; });
   }
   function workerLines(status, value) {
     return status.workers.map(function (worker) {
@@ -319,6 +312,12 @@
     setText(element('notice'), text);
     show('notice', text !== '');
   }
+  function absenceText() {
+    if (!before || !before.term) return 'The coordinator does not answer. The job may have ended; the last numbers are below.';
+    return 'The coordinator has not answered since ' + answeredAt.toLocaleTimeString() + '; the last numbers are below. If the ' +
+        'job has not ended, training goes on, for ' + before.coordinator_seconds + ' s at most. Until a coordinator is back, nobody ' +
+        'can join, lost servers and workers are not replaced, and no checkpoint or change of consistency begins.';
+  }
   function showStatus(status) {
     addRates(status);
     document.title = status.job + ': ' + phaseText(status);
@@ -328,6 +327,7 @@
     show('login', false);
     show('logout', status.has_login);
     show('job-view', true);
+    answeredAt = new Date();
     fillFacts(status);
     fillConsistency(status);
     fillWorkers(status);
@@ -368,9 +368,8 @@
       return answer.json().then(function (status) { if (number === polls) showStatus(status); });
     }).catch(function () {
       if (number !== polls) return;
-      var hasEnded = before !== null && (before.phase === 'DONE' || before.phase === 'FAILED');
-      if (hasEnded && !before.reason) notice('The job has ended. These are its last numbers.');
-      if (!hasEnded) notice('The coordinator does not answer. The job may have ended; the last numbers are below.');
+      if (before === null || (before.phase !== 'DONE' && before.phase !== 'FAILED')) return notice(absenceText());
+      if (!before.reason) notice('The job has ended. These are its last numbers.');
     }).finally(function () {
       clearTimeout(timer);  // of another poll that was under way
       timer = setTimeout(poll, interval);

@@ -5,6 +5,7 @@ _SIMULATION = [
     "//common/base:mutex",
     "//common/base:program",
     "//common/base:status_macros",
+    "//tests/simulation:coordinator_loss_scenario",
     "//tests/simulation:run_scenario",
     "//tests/simulation:scenario",
     "//tests/simulation/mutants:simulation_main",

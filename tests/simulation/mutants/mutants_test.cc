@@ -119,8 +119,37 @@ const std::map<std::string, std::string>& RulesOfLosses() {
   return rules;
 }
 
+// The same of those where coordinators are lost.
+const std::map<std::string, std::string>& RulesOfCoordinators() {
+  static const auto& rules = *new std::map<std::string, std::string>{
+      {"copy_number_forgotten", "one placement an epoch"},
+      {"epoch_forgotten", "one placement an epoch"},
+      {"error_without_confirmation", "orders of the latest term"},
+      {"late_state_counts", "kept before told"},
+      {"later_term_reads_before_mkdir", "kept before told"},
+      {"lower_term_obeyed", "no lower view"},
+      {"state_said_before_kept", "kept before told"},
+      {"take_over_not_noticed", "the job has failed"},
+  };
+  return rules;
+}
+
 // Of these, the simulation has two copies of each shard.
 bool IsRuleOfCopies(const std::string& rule) { return rule.rfind("copies ", 0) == 0; }
+
+// Mutants that are found in the same schedules.
+struct Family {
+  const std::map<std::string, std::string>* rules = nullptr;
+  std::string flag;  // chooses the schedules
+};
+
+Family FamilyOf(const std::string& name) {
+  if (RulesOfCoordinators().count(name) > 0) return {&RulesOfCoordinators(), "--lost_coordinators"};
+  if (RulesOfLosses().count(name) > 0) return {&RulesOfLosses(), "--lost_servers"};
+  const auto rule = Rules().find(name);
+  const bool has_copies = rule != Rules().end() && IsRuleOfCopies(rule->second);
+  return {&Rules(), has_copies ? "--copies" : ""};
+}
 
 std::string NameOf(const std::string& program) { return program.substr(program.rfind('/') + 1); }
 
@@ -160,14 +189,10 @@ class MutantTest : public testing::Test {
  private:
   void TestBody() override {
     const std::string name = NameOf(program_);
-    const bool is_of_losses = RulesOfLosses().count(name) > 0;
-    const auto& rules = is_of_losses ? RulesOfLosses() : Rules();
-    const auto rule = rules.find(name);
-    ASSERT_NE(rule, rules.end()) << name << ": add the rule that it breaks";
-    const char* const family = is_of_losses                   ? "--lost_servers"
-                               : IsRuleOfCopies(rule->second) ? "--copies"
-                                                              : "";
-    const Finding finding = RunMutant(program_, rule->second, family);
+    const Family family = FamilyOf(name);
+    const auto rule = family.rules->find(name);
+    ASSERT_NE(rule, family.rules->end()) << name << ": add the rule that it breaks";
+    const Finding finding = RunMutant(program_, rule->second, family.flag);
     EXPECT_EQ(finding.exit_code, 1) << name << " was not found";
     EXPECT_EQ(finding.rule, rule->second) << name << " broke no such rule";
     EXPECT_LE(finding.seed, kMostSeeds) << name;
@@ -180,7 +205,7 @@ class MutantTest : public testing::Test {
 TEST(MutantsTest, EachRuleIsThatOfAMutant) {
   std::set<std::string> names, expected;
   for (const std::string& program : mutants) names.insert(NameOf(program));
-  for (const auto* rules : {&Rules(), &RulesOfLosses()}) {
+  for (const auto* rules : {&Rules(), &RulesOfLosses(), &RulesOfCoordinators()}) {
     for (const auto& [name, rule] : *rules) expected.insert(name);
   }
   EXPECT_EQ(names, expected);

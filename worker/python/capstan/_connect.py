@@ -21,12 +21,14 @@ def connect(coordinator: Optional[str] = None, *, keys: Optional[str] = None,
     """Reads the job from its coordinator. All arguments may be left out in a program that
     `capstan run --worker_command` has started.
 
-    coordinator: HOST:PORT; the environment's CAPSTAN_COORDINATOR unless given.
+    coordinator: HOST:PORT, or several with commas between them, tried in turn; the environment's
+        CAPSTAN_COORDINATOR unless given.
     keys: the folder with this process's keys; CAPSTAN_KEYS unless given; without it: plaintext.
     insecure: plaintext although there are keys.
     rank: this worker's, from 0; the environment's RANK unless given, else the next free one.
     steps: of every worker, if they are known; the job's status shows them.
-    rpc_deadline_seconds: how long to retry while the coordinator cannot be reached.
+    rpc_deadline_seconds: how long to retry while the coordinator cannot be reached. If it keeps
+        its state, it has the job's --coordinator_seconds once it has answered.
     device: what the worker computes on, for people: "cuda:0 (NVIDIA H200)". If it has no kind in
         parentheses, the CPU's is added.
     trace, record_history, metrics_listen, health_listen: as the flags of capstan_worker.
