@@ -188,6 +188,7 @@ absl::Status RunJob(const RunOptions& options, const v1::JobSpec& job,
   };
   runner.take_interrupt = options.take_interrupt;
   runner.restarts = restarts;
+  runner.lease = absl::Seconds(job.membership().lease_seconds());
   runner.display = &display;
   runner.clock = options.clock;
   const absl::Status result = JobRunner(runner).Run();

@@ -80,6 +80,7 @@ class FakeJobRun {
     options.status_interval = absl::Milliseconds(2);
     options.start_timeout = start_timeout;
     options.end_timeout = end_timeout;
+    options.lease = lease;
     options.failure_timeout = failure_timeout;
     options.late_timeout = late_timeout;
     options.server_patience = server_patience;
@@ -96,6 +97,7 @@ class FakeJobRun {
   RestartPlan* restarts = nullptr;
   absl::Duration start_timeout = absl::InfiniteDuration();
   absl::Duration end_timeout = absl::Milliseconds(200);
+  absl::Duration lease = absl::ZeroDuration();
   absl::Duration failure_timeout = absl::Milliseconds(200);
   absl::Duration late_timeout = absl::InfiniteDuration();
   absl::Duration server_patience = absl::Milliseconds(50);

@@ -139,6 +139,7 @@ absl::Status JobRunner::JudgeCoordinator(const LocalJob::Ended& coordinator) {
   options_.display->Notice(
       absl::StrCat(coordinator.ToString(), "; another one goes on with the job"));
   life_.start = options_.clock->Now();
+  life_.has_lost_coordinator = true;
   life_.is_coordinator_away = true;
   life_.deadline.reset();
   return options_.job->Replace(coordinator, life_.address);
@@ -290,7 +291,7 @@ void JobRunner::Dismiss() {
           "the job failed: ", life_.status.view().reason(), "; the coordinator stays for ",
           absl::FormatDuration(options_.late_timeout), " to tell machines that come late"));
     }
-    life_.deadline = *life_.dismissal + options_.end_timeout;
+    life_.deadline = *life_.dismissal + EndTimeout();
   }
   if (now >= *life_.dismissal) options_.job->SignalCoordinator(SIGTERM);
 }
@@ -307,7 +308,7 @@ absl::Status JobRunner::CheckDeadline() const {
   const bool has_ended = phase == v1::DONE || phase == v1::FAILED;
   std::string message = absl::StrCat(
       has_ended ? "the coordinator did not end within " : "the coordinator has not answered for ",
-      absl::FormatDuration(options_.end_timeout),
+      absl::FormatDuration(EndTimeout()),
       has_ended ? " after the end of the job" : " after the end of another process");
   if (!life_.status.view().reason().empty())
     absl::StrAppend(&message, ": ", life_.status.view().reason());
@@ -316,8 +317,12 @@ absl::Status JobRunner::CheckDeadline() const {
   return absl::DeadlineExceededError(message);
 }
 
+absl::Duration JobRunner::EndTimeout() const {
+  return options_.end_timeout + (life_.has_lost_coordinator ? options_.lease : absl::Duration());
+}
+
 void JobRunner::StartEndTimeout() {
-  if (!life_.deadline.has_value()) life_.deadline = options_.clock->Now() + options_.end_timeout;
+  if (!life_.deadline.has_value()) life_.deadline = options_.clock->Now() + EndTimeout();
 }
 
 void JobRunner::WaitForTheEnd(absl::Duration timeout, bool waits_for_programs) {

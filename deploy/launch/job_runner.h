@@ -51,6 +51,9 @@ class JobRunner {
     // After success, the last processes have this long to end. Then they are killed. But programs
     // of the user's may take as long as they like.
     absl::Duration end_timeout = absl::Seconds(10);
+    // The job's lease. A coordinator that goes on for a lost one has this long in addition: it does
+    // not know who has heard of the end.
+    absl::Duration lease = absl::Seconds(10);
     // After a failure or an interrupt, all processes have this long to end. Then they are killed.
     absl::Duration failure_timeout = absl::Seconds(3);
     // Then the coordinator alone has this long. It waits for members that have ended before it
@@ -76,8 +79,8 @@ class JobRunner {
   struct Life {
     absl::Time start;     // of the coordinator
     std::string address;  // of the coordinator; empty until it listens
-    // The coordinator was lost, and the next one does not listen so far.
-    bool is_coordinator_away = false;
+    bool has_lost_coordinator = false;
+    bool is_coordinator_away = false;  // the next one does not listen so far
     v1::GetStatusReply status;
     absl::Time next_status = absl::InfinitePast();
     std::vector<LocalJob::Ended> unjudged;  // ended members, not yet judged by the phase
@@ -125,6 +128,7 @@ class JobRunner {
   // True if other machines have members that have not registered.
   bool MembersMayCome() const;
   absl::Status CheckDeadline() const;
+  absl::Duration EndTimeout() const;
   void StartEndTimeout();
   // Waits until all processes have ended, an interrupt comes, or `timeout` is over and, if that is
   // asked for, all programs of the user's have ended.

@@ -192,6 +192,15 @@ TEST_F(CoordinatorLossTest, OneThatIsLostAfterItsLastWorkHasEndedWell) {
   EXPECT_EQ(Lives().size(), 1);
 }
 
+TEST_F(CoordinatorLossTest, AfterTheEndTheNextOneMayWaitForTheLease) {
+  run_.lease = absl::Seconds(60);
+  phase_ = [&] { return Exists("asked_of_all") ? v1::DONE : v1::TRAINING; };
+  Coordinator("[ $n = 1 ] || { sleep 1; exit 0; }\n" + WhenAll(Die()));
+  const absl::Status result = run_.Result();
+  EXPECT_TRUE(result.ok()) << result;
+  EXPECT_EQ(Lives().size(), 2);
+}
+
 TEST_F(CoordinatorLossTest, OneThatDiesAgainAndAgainIsGivenUp) {
   Coordinator(Die());
   EXPECT_EQ(run_.Result().message(),

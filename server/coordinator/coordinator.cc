@@ -59,20 +59,20 @@ Coordinator::Coordinator(Options options, Clock& clock)
              options.store == nullptr ? 0 : options.store->term()),
       leases_(absl::Seconds(state_.facts().job.membership().lease_seconds())),
       end_(absl::Seconds(state_.facts().job.membership().lease_seconds())),
-      keeper_(KeeperOptions(options), clock),
+      keeper_(KeeperOptions(options, state_.facts().job.membership()), clock),
       alarm_(clock, [this] { OnAlarm(); }) {
-  if (options.saved.has_value()) GoOn(*options.saved);
+  if (options.saved.has_value()) GoOn(*options.saved, options.takes_over);
   MutexLock lock(&mu_);
   alarm_.RingBy(NextEventLocked());
 }
 
-StateKeeper::Options Coordinator::KeeperOptions(Options& options) {
+StateKeeper::Options Coordinator::KeeperOptions(Options& options,
+                                                const v1::MembershipSpec& membership) {
   StateKeeper::Options keeper;
   keeper.store = std::move(options.store);
   keeper.snapshot = [this] { return Snapshot(); };
   keeper.run_in_background = std::move(options.save_in_background);
   keeper.on_lost = std::move(options.on_lost);
-  const v1::MembershipSpec& membership = state_.facts().job.membership();
   // Members that still come to this coordinator are to reach the next one within their leases.
   keeper.look_interval = absl::Seconds(membership.lease_seconds()) / kLooksInLease;
   keeper.patience = absl::Seconds(membership.coordinator_seconds());
@@ -95,12 +95,17 @@ StateKeeper::Snapshot Coordinator::Snapshot() {
   return snapshot;
 }
 
-void Coordinator::GoOn(const SavedJob& saved) {
+void Coordinator::GoOn(const SavedJob& saved, bool takes_over) {
   MutexLock lock(&mu_);
   state_.GoOn(saved);
   const absl::Time now = clock_.Now();
   if (state_.has_ended()) return end_.Begin(now);
-  for (const MemberKey member : state_.facts().LiveMembers()) leases_.Await(member, now);
+  const v1::MembershipSpec& membership = state_.facts().job.membership();
+  const absl::Duration longest_try =
+      absl::Seconds(membership.lease_seconds() / 2 + membership.heartbeat_seconds());
+  for (const MemberKey member : state_.facts().LiveMembers()) {
+    takes_over ? leases_.Begin(member, now + longest_try) : leases_.Await(member, now);
+  }
 }
 
 template <typename Reply>

@@ -58,6 +58,8 @@ class Coordinator : public CoordinatorEndpoint {
     std::unique_ptr<StateStore> store;
     // What another coordinator has left there. CheckSavedJob has accepted it. `restored` is its.
     std::optional<SavedJob> saved;
+    // The one that has left it may hang, and members still wait for its answers.
+    bool takes_over = false;
     // The token of `output` and `checkpoints`.
     uint64_t folder_token = 0;
     // As StateKeeper's. Required with a store.
@@ -122,9 +124,9 @@ class Coordinator : public CoordinatorEndpoint {
   // Gives a reply that rests on the changes up to this one.
   template <typename Reply>
   void Tell(uint64_t change, Callback<Reply> done, absl::StatusOr<Reply> reply);
-  StateKeeper::Options KeeperOptions(Options& options);
+  StateKeeper::Options KeeperOptions(Options& options, const v1::MembershipSpec& membership);
   // Goes on with what another coordinator has left.
-  void GoOn(const SavedJob& saved);
+  void GoOn(const SavedJob& saved, bool takes_over);
   // The newest state, to be kept.
   StateKeeper::Snapshot Snapshot();
 

@@ -75,6 +75,7 @@ absl::Status CoordinatorProcess::Open() {
 
 absl::Status CoordinatorProcess::MakeCoordinator() {
   Coordinator::Options options;
+  options.takes_over = options_.takes_over;
   options.job = options_.job;
   options.job_fingerprint = JobFingerprint(options_.job);
   options.folder_token = SystemRandom();

@@ -249,6 +249,15 @@ TEST_F(CoordinatorReturnWithCopiesTest, AServerThatDiedMeanwhileIsLostSoonAfterT
   EXPECT_EQ(job_.Status().server_losses_size(), 1);
 }
 
+TEST_F(CoordinatorReturnWithCopiesTest, WhoWaitsForACoordinatorThatHangsHasTimeToMoveOn) {
+  MakeAllWhole();
+  job_.ReplaceCoordinator(/*checkpoints=*/nullptr, /*takes_over=*/true);
+  job_.PassTime(absl::Milliseconds(15400), {Server(1), Worker(0), Worker(1)});
+  EXPECT_TRUE(job_.View().servers(0).is_live()) << "a lease, and the longest try of a heartbeat";
+  job_.PassTime(absl::Milliseconds(200), {Server(1), Worker(0), Worker(1)});
+  EXPECT_FALSE(job_.View().servers(0).is_live());
+}
+
 TEST_F(CoordinatorReturnWithCopiesTest, NobodyIsLostWhileNobodyHasCome) {
   MakeAllWhole();
   job_.ReplaceCoordinator();

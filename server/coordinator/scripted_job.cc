@@ -59,8 +59,9 @@ ScriptedJob::ScriptedJob(const v1::JobSpec& job, std::unique_ptr<CheckpointStora
 }
 
 std::unique_ptr<Coordinator> ScriptedJob::ReplaceCoordinator(
-    std::unique_ptr<CheckpointStorage> checkpoints) {
+    std::unique_ptr<CheckpointStorage> checkpoints, bool takes_over) {
   Coordinator::Options options;
+  options.takes_over = takes_over;
   options.job = job_;
   options.job_fingerprint = 77;
   options.folder_token = 78;

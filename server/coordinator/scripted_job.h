@@ -40,9 +40,9 @@ class ScriptedJob {
                        std::optional<RestorePoint> restored = {},
                        std::shared_ptr<MemoryStateFolder::Content> folder = nullptr);
   // Another coordinator takes over, as the first one has been killed. Returns that one, which does
-  // not know it.
+  // not know it. `takes_over`: the first one may hang.
   std::unique_ptr<Coordinator> ReplaceCoordinator(
-      std::unique_ptr<CheckpointStorage> checkpoints = nullptr);
+      std::unique_ptr<CheckpointStorage> checkpoints = nullptr, bool takes_over = false);
   // Why a coordinator of this job had to end; OK: none had to.
   const absl::Status& lost() const { return lost_; }
 

@@ -31,9 +31,9 @@
 # this script's own. The next loss comes at a random time after the coordinator has said that all copies
 # are whole, and that another process is in the lost one's place.
 # A coordinator keeps its state. One that was killed starts again, at once or up to 3 s later. Sometimes
-# it is killed once more while it starts. When anybody is lost, sometimes a server is killed in the same
-# moment as the coordinator (BOTH). While a coordinator is stopped, another one takes over at another
-# address. The first one must then end by itself, and nothing else may change.
+# it is killed once more while it starts. With --kill=any, a server is sometimes killed in the same moment
+# (BOTH). While a coordinator is stopped, another one takes over at another address. The first one must
+# then end by itself. No member may be lost because its coordinator was.
 #
 # A recovery is the time from the signal to the end of the first step after it: a worker has the answers
 # to all its pushes of the step, and sent all of them after the signal. A step pushes to all slices, and
@@ -310,6 +310,14 @@ compare_results() {
   fi
 }
 
+# expect_all_members: none was lost.
+expect_all_members() {
+  if grep --extended-regexp '"(servers|workers)_lost": [1-9]' "${run_dir}/summary.json"; then
+    wrong=1
+    echo "FAILED  expected no lost members"
+  fi
+}
+
 # run_undisturbed NUMBER NAME FLAGS...: the same job without losses. Where steps are compared, it runs as
 # the other one does. Otherwise one such job with this name is enough.
 run_undisturbed() {
@@ -360,7 +368,10 @@ run_job() {
   await_end
   [[ "$2" != bsp ]] || compare_results "${name}"
   judge_job
-  [[ "${kill}" != coordinator ]] || echo "disturbed $1 $(judged longest_step_s)" >>"${scratch}/steps"
+  if [[ "${kill}" == coordinator ]]; then
+    expect_all_members
+    echo "disturbed $1 $(judged longest_step_s)" >>"${scratch}/steps"
+  fi
   lost=$((lost + lost_here))
   echo "job $1: ${job}, ${workers} workers, ${servers} servers, ${lost_here} losses," \
     "$(judged exchanges) exchanges, $((SECONDS - began)) s$(steps_text "$1")"
