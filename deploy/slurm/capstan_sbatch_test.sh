@@ -23,7 +23,8 @@ program tools/scontrol '
 program tools/squeue 'echo RUNNING'
 program tools/scancel 'true'
 program tools/hostname 'echo 192.168.7.1 192.168.7.2'
-# Runs the tasks one after the other, on two nodes in turn. A task with 137 was killed.
+# Runs the tasks one after the other, on two nodes in turn. A task with 137 was killed. If `ends_of_srun`
+# exists, its lines are what srun says after that.
 program tools/srun '
   echo "$*" >>srun.flags
   tasks=1
@@ -44,7 +45,11 @@ program tools/srun '
       fi
       echo "srun: error: ${SLURMD_NODENAME}: task $i: ${end}"
     }
-  done'
+  done
+  if [[ -e ends_of_srun ]]; then
+    cat ends_of_srun
+    rm ends_of_srun
+  fi'
 program programs/capstan_worker 'echo "$0 $*" >>"programs/flags"'
 # Its first lives end as `server_ends` says: the process with this signal, or the whole task.
 program programs/capstan_server '
@@ -178,6 +183,11 @@ run_job 'failed 5\n' 1
 expect output "a node is lost, so the job is queued again"
 expect requeued "requeue 7"
 rm tools/sleep
+# srun tells of tasks that end at the same time in one line. A worker among them ends this start.
+echo 'srun: error: node1: tasks 2,4: Exited with exit code 137' >ends_of_srun
+run_job 'failed 5\nfinished 9\n' 0
+expect output "server-1 on node1 has ended" "worker-1 on node1 has ended" \
+  "the job has failed: worker-1 on node1 is lost" "start 2: "
 # A lost coordinator is started again where it was, with the state of this start: in its task, or in a
 # step of its own.
 for victim in process task; do
