@@ -244,6 +244,7 @@ absl::Status Coordinate(const Args& args, bool* is_terminated) {
   const JobOutcome& ended = *awaited;
   const std::string summary = SummaryJson(job, ended) + "\n";
   const absl::Status written = WriteFile(absl::GetFlag(FLAGS_summary_json), summary);
+  process->FinishState();
   RETURN_IF_ERROR(ended.status);
   std::cout << summary << std::flush;
   return written;

@@ -162,6 +162,9 @@ void CoordinatorProcess::Stop() {
   server_->Shutdown(context_->clock().Now() + absl::Seconds(1));
   files_.Stop();
   saving_.Stop();
+}
+
+void CoordinatorProcess::FinishState() {
   if (!has_ended() || !lost().ok()) return;
   const absl::Status finished = coordinator_->FinishState();
   if (!finished.ok()) LOG(WARNING) << "--state: " << finished.message();

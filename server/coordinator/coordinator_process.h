@@ -58,6 +58,8 @@ class CoordinatorProcess {
   void Interrupt(const std::string& reason);
   // Afterwards nobody is answered. Called once, after the end.
   void Stop();
+  // After Stop, once the outcome is written down: nobody is to go on with the job's state.
+  void FinishState();
 
  private:
   CoordinatorProcess(Options options, std::unique_ptr<LogRing> log,

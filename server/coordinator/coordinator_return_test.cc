@@ -102,6 +102,9 @@ TEST_F(CoordinatorReturnTest, ServersAreNotTakenToHaveActedOnViewsOfBefore) {
 
 TEST_F(CoordinatorReturnTest, TheEndIsToldByTheNextCoordinator) {
   job_.StartTraining();
+  v1::Progress progress;
+  progress.set_steps_done(7);
+  job_.Heartbeat(Worker(0), job_.View().version(), progress);
   job_.coordinator().Fail("the user has stopped it");
   job_.ReplaceCoordinator();
   std::optional<JobOutcome> outcome;
@@ -114,6 +117,8 @@ TEST_F(CoordinatorReturnTest, TheEndIsToldByTheNextCoordinator) {
   }
   ASSERT_TRUE(outcome.has_value());
   EXPECT_TRUE(absl::IsAborted(outcome->status)) << outcome->status;
+  ASSERT_EQ(outcome->last_status.progress_size(), 2);
+  EXPECT_EQ(outcome->last_status.progress(0).steps_done(), 7) << "its worker does not come again";
 }
 
 TEST_F(CoordinatorReturnTest, AJobThatIsOverIsNotGoneOnWith) {

@@ -55,7 +55,7 @@ const char* FindContradiction(const SavedJob& saved) {
 v1::CoordinatorState StateOfJob(const JobFacts& facts, const std::vector<JobPlan*>& plans) {
   v1::CoordinatorState state;
   *state.mutable_view() = facts.view;
-  facts.members.WriteTo(state);
+  facts.members.WriteTo(state, facts.has_ended());
   state.set_has_other_bits(facts.has_other_bits);
   const absl::Duration training = facts.training.TimeUntil(facts.clock.Now());
   state.set_training_seconds(absl::ToDoubleSeconds(training));

@@ -246,7 +246,7 @@ void MemberRegistry::WriteTo(v1::JobView& view) const {
   }
 }
 
-void MemberRegistry::WriteTo(v1::CoordinatorState& state) const {
+void MemberRegistry::WriteTo(v1::CoordinatorState& state, bool has_ended) const {
   for (const Member& server : servers_) {
     v1::MemberState& written = *state.add_servers();
     written.set_host(server.host);
@@ -257,7 +257,7 @@ void MemberRegistry::WriteTo(v1::CoordinatorState& state) const {
     written.set_host(worker.host);
     written.set_end(worker.end);
     written.set_is_needless(worker.is_needless);
-    if (!worker.is_live()) *written.mutable_progress() = worker.progress;
+    if (!worker.is_live() || has_ended) *written.mutable_progress() = worker.progress;
   }
   for (const Incarnation replaced : replaced_) state.add_replaced(replaced.value());
   state.mutable_replaced_workers()->Add(replaced_workers_.begin(), replaced_workers_.end());

@@ -113,8 +113,8 @@ class MemberRegistry {
   Step latest_first_step() const { return latest_first_step_; }
   // Writes the view's members.
   void WriteTo(v1::JobView& view) const;
-  // Writes what is not in the view.
-  void WriteTo(v1::CoordinatorState& state) const;
+  // Writes what is not in the view, of a job that has ended or not.
+  void WriteTo(v1::CoordinatorState& state, bool has_ended) const;
   // Takes the members of the state and of its view. Nobody has members yet.
   void Restore(const v1::CoordinatorState& state);
 
