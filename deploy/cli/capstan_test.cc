@@ -141,7 +141,7 @@ TEST(CapstanTest, WrongCommandLinesAreOneLineAndExitCode2) {
       {{"help", "rum"},
        "capstan help: expected one command (run, status, top, set, check, checkpoint, export, get, "
        "evaluate, job, keys, report, trace, address) or one topic (jobs, fields, programs, "
-       "consistency, "
+       "consistency, local-steps, "
        "machines, "
        "slurm, "
        "keys, "

@@ -98,6 +98,29 @@ To check that a run has kept the rule, record it:
 
   capstan run --consistency=ssp --staleness=2 --record_history=history && capstan check history
 )"},
+    {"local-steps", "workers that train alone for many steps", R"(LOCAL STEPS
+
+With local steps a worker takes many steps with its own optimizer, and then exchanges once: for
+workers in several clusters, at homes, or on machines that come and go. A step of the job is then a
+round. The servers apply the job's optimizer, the outer one, to the mean of what the workers have
+changed. 50 local steps with int8 send about 200 times fewer bytes than float32 in each step.
+
+A PyTorch program has them by capstan.torch:
+
+  local = ct.LocalSteps(model, inner, sync_every=50)
+
+  capstan run --num_workers=4 --push_codec=int8 --pull_codec=int8 --worker_command=./train.py
+
+- --consistency=bsp takes the outer optimizer that is the default (learning rate 0.7, Nesterov's
+  momentum 0.9). With ssp and async a momentum above 0.5 diverges, or loses 15 %, and is refused.
+- fragments=4 pushes the layers in four parts, at four moments of a round. With
+  fragment_sync_delay=5 a worker goes on for 5 steps until it takes new values, so that nobody
+  waits for the network.
+- round_seconds=600 in place of sync_every: a slow machine does fewer steps in a round.
+- --steps, --checkpoint_steps and all that counts steps count rounds.
+
+deploy/guide/local-steps.md says when it pays, and how workers in two clusters find the servers.
+)"},
     {"machines", "a job on several machines", R"(SEVERAL MACHINES
 
 By ssh, from one terminal. ssh has to work without a password. The programs are copied once, keys

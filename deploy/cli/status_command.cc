@@ -11,6 +11,7 @@
 #include "common/base/status_macros.h"
 #include "common/job/job_properties.h"
 #include "common/routing/copies_text.h"
+#include "common/routing/rounds_text.h"
 #include "deploy/cli/commands.h"
 #include "deploy/cli/grpc_status_client.h"
 #include "deploy/cli/text/number_text.h"
@@ -69,6 +70,11 @@ std::string ConsistencyLine(const v1::JobView& view) {
                                   ", from step ", latest.first_step(), " on");
   if (view.consistency_change() != 0) line += "; a change is being agreed on";
   return line + "\n";
+}
+
+std::string RoundsLine(const v1::GetStatusReply& status) {
+  const std::string text = RoundsText(status);
+  return text.empty() ? "" : absl::StrCat("rounds: ", text, "\n");
 }
 
 std::string CopiesLine(const v1::GetStatusReply& status) {
@@ -153,7 +159,7 @@ std::string FormatStatus(const ProgressSample& now, const ProgressSample& before
     absl::StrAppendFormat(&text, ", routing epoch %d, %d tables, %d shards", view.epoch(),
                           view.tables_size(), view.server_of_shard_size());
   }
-  absl::StrAppend(&text, "\n", CoordinatorLine(status), ConsistencyLine(view),
+  absl::StrAppend(&text, "\n", CoordinatorLine(status), ConsistencyLine(view), RoundsLine(status),
                   CheckpointLines(status), CopiesLine(status), LinkLine(status), TuningLine(status),
                   CodecLines(status), "servers ",
                   CountOf(view.servers_size(), status.num_servers()), ":\n");

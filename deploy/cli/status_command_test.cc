@@ -63,6 +63,16 @@ TEST(StatusCommandTest, RowsHaveNoBytesBeforehand) {
   EXPECT_THAT(text, testing::HasSubstr("1 shards\n"));
 }
 
+TEST(StatusCommandTest, RoundsHaveALine) {
+  v1::GetStatusReply status;
+  status.mutable_view()->add_consistency();
+  EXPECT_THAT(FormatStatus({absl::ZeroDuration(), status}), Not(HasSubstr("rounds")));
+  status.mutable_view()->mutable_local_steps()->set_sync_every(50);
+  status.add_progress()->set_local_steps(700);
+  EXPECT_THAT(FormatStatus({absl::ZeroDuration(), status}),
+              HasSubstr(" on\nrounds: 50 local steps each; 700 so far\nservers"));
+}
+
 TEST(StatusCommandTest, CopiesAreToldApartFromShards) {
   v1::GetStatusReply status;
   v1::JobView* view = status.mutable_view();

@@ -38,9 +38,11 @@ struct Mean {
 struct Totals {
   Mean live_loss;   // over the live workers with samples
   Mean first_loss;  // over all workers with a first loss, also replaced ones
+  Mean live_drift;  // over the live workers with one
   double largest_loss = 0;
   int64_t max_steps = 0;
   uint64_t samples = 0;
+  uint64_t local_steps = 0;
   uint64_t bytes_pushed = 0;
   uint64_t bytes_pulled = 0;
   uint64_t float_bytes_pushed = 0;
@@ -58,6 +60,7 @@ void Add(const v1::Progress& progress, Totals& totals) {
   totals.largest_loss = std::max(totals.largest_loss, progress.largest_loss());
   totals.max_steps = std::max(totals.max_steps, progress.steps_done());
   totals.samples += progress.samples();
+  totals.local_steps += progress.local_steps();
   totals.bytes_pushed += progress.bytes_pushed();
   totals.bytes_pulled += progress.bytes_pulled();
   totals.float_bytes_pushed += progress.float_bytes_pushed();
@@ -89,8 +92,9 @@ Totals TotalsOf(const v1::JobSpec& job, const JobOutcome& outcome) {
   for (int worker = 0; worker < status.progress_size(); ++worker) {
     const v1::Progress& progress = status.progress(worker);
     Add(progress, totals);
-    if (!status.view().workers(worker).is_live() || !HasLoss(job, progress)) continue;
-    totals.live_loss.Add(progress.loss());
+    if (!status.view().workers(worker).is_live()) continue;
+    if (HasLoss(job, progress)) totals.live_loss.Add(progress.loss());
+    if (progress.drift() > 0) totals.live_drift.Add(progress.drift());
   }
   for (const v1::Progress& progress : status.replaced_workers()) Add(progress, totals);
   const int workers = status.progress_size() + status.replaced_workers_size();
@@ -130,6 +134,15 @@ void WriteResult(const v1::JobSpec& job, const JobOutcome& outcome, const Totals
   if (totals.live_loss.count > 0 || (has_finished && !IsProgram(job))) {
     summary["train_loss"] = totals.live_loss.Or(0);
   }
+}
+
+// Each step was a round of local steps.
+void WriteRounds(const v1::LocalSteps& local_steps, const Totals& totals,
+                 nlohmann::ordered_json& summary) {
+  summary["local_steps"] = totals.local_steps;
+  if (local_steps.sync_every() > 0) summary["sync_every"] = local_steps.sync_every();
+  if (local_steps.round_seconds() > 0) summary["round_seconds"] = local_steps.round_seconds();
+  if (totals.live_drift.count > 0) summary["drift"] = totals.live_drift.Or(0);
 }
 
 nlohmann::ordered_json StalenessOf(const v1::ConsistencySpec& consistency) {
@@ -333,6 +346,8 @@ std::string SummaryJson(const v1::JobSpec& job, const JobOutcome& outcome) {
   warnings.erase(std::remove(warnings.begin(), warnings.end(), ""), warnings.end());
   if (!warnings.empty()) summary["warning"] = absl::StrJoin(warnings, "; ");
   summary["steps"] = totals.max_steps;
+  const v1::JobView& view = outcome.last_status.view();
+  if (view.has_local_steps()) WriteRounds(view.local_steps(), totals, summary);
   summary["seconds"] = seconds;
   summary["median_step_seconds"] = totals.median_step_seconds;
   summary["samples"] = totals.samples;

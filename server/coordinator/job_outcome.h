@@ -31,10 +31,11 @@ struct JobOutcome {
 // that is not finite is null too. `warning` is there only if the training has failed or the data
 // seem wrong (training_verdict.h), a checkpoint could not be written, devices differ, or a lost
 // worker has changed the bits. What a program has not told has no key: its accuracy, its losses.
-// `model` is there only for programs. The keys of codecs are there only in jobs with a codec other
-// than float32; those of lost servers, with a text, in jobs with two replicas. A ratio is the size
-// as float32 divided by the size that was sent. A tuned job's `tuning` has every measurement, the
-// choice and its reason.
+// `model` is there only for programs. Only with local steps there are `local_steps` of all workers,
+// `sync_every` or `round_seconds`, and `drift`, the mean over live workers. The keys of codecs are
+// there only in jobs with a codec other than float32; those of lost servers, with a text, in jobs
+// with two replicas. A ratio is the size as float32 divided by the size that was sent. A tuned
+// job's `tuning` has every measurement, the choice and its reason.
 std::string SummaryJson(const v1::JobSpec& job, const JobOutcome& outcome);
 
 }  // namespace capstan

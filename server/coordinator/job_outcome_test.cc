@@ -98,6 +98,33 @@ TEST(SummaryTest, NamesEachTransportOnce) {
   EXPECT_FALSE(Summary(Job(), outcome).contains("transport"));
 }
 
+TEST(SummaryTest, StepsMayBeRoundsOfLocalSteps) {
+  JobOutcome outcome = Outcome();
+  for (const char* const key : {"local_steps", "sync_every", "round_seconds", "drift"}) {
+    EXPECT_FALSE(Summary(Job(), outcome).contains(key)) << key;
+  }
+  v1::GetStatusReply& status = outcome.last_status;
+  v1::LocalSteps& local_steps = *status.mutable_view()->mutable_local_steps();
+  local_steps.set_sync_every(50);
+  EXPECT_FALSE(Summary(Job(), outcome).contains("drift")) << "it is not known";
+  for (int worker = 0; worker < 3; ++worker) {
+    status.mutable_progress(worker)->set_local_steps(500);
+    status.mutable_progress(worker)->set_drift(0.25 * (worker + 1));
+  }
+  status.add_replaced_workers()->set_local_steps(100);
+  nlohmann::json summary = Summary(Job(), outcome);
+  EXPECT_EQ(summary["steps"], 10);
+  EXPECT_EQ(summary["local_steps"], 1600);
+  EXPECT_EQ(summary["sync_every"], 50);
+  EXPECT_EQ(summary["drift"], 0.5) << "worker 1 is lost";
+  EXPECT_FALSE(summary.contains("round_seconds"));
+  local_steps.set_sync_every(0);
+  local_steps.set_round_seconds(2.5);
+  summary = Summary(Job(), outcome);
+  EXPECT_EQ(summary["round_seconds"], 2.5);
+  EXPECT_FALSE(summary.contains("sync_every"));
+}
+
 // Two workers, and one in whose place another has entered.
 JobOutcome CompressedOutcome() {
   JobOutcome outcome = Outcome();

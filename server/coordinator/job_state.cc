@@ -191,6 +191,7 @@ absl::StatusOr<uint64_t> JobState::BeginConsistencyChange(
                      "; its consistency can be changed while it is in TRAINING only"));
   }
   RETURN_IF_ERROR(held_.CheckNoneIsHeld());
+  RETURN_IF_ERROR(facts_.tables.CheckChange(request.change()));
   ASSIGN_OR_RETURN(const uint64_t number, consistency_.Begin(request, facts_.tables.specs()));
   Publish();
   return number;
@@ -368,6 +369,9 @@ void JobState::Place() {
     facts_.view.add_server_of_shard(server.value());
   }
   facts_.view.set_own_arrays(facts_.tables.own_arrays());
+  if (const auto& local_steps = facts_.tables.local_steps(); local_steps.has_value()) {
+    *facts_.view.mutable_local_steps() = *local_steps;
+  }
   BeginEpoch();
   for (JobPlan* plan : plans_) plan->OnPlacement(facts_);
   std::string warning = WarningOfLostRows(facts_.job, facts_.tables.specs());

@@ -7,6 +7,7 @@
 #include "common/base/program.h"
 #include "common/job/job_properties.h"
 #include "common/routing/copies_text.h"
+#include "common/routing/rounds_text.h"
 
 namespace capstan {
 namespace {
@@ -157,6 +158,7 @@ void AddJob(const v1::GetStatusReply& status, ordered_json& json) {
 
 // The fields that only some jobs have.
 void AddOptional(const v1::GetStatusReply& status, ordered_json& json) {
+  if (status.view().has_local_steps()) json["rounds"] = RoundsText(status);
   if (status.has_codec()) json["codec"] = CodecText(status.codec());
   if (status.has_auto_codecs()) json["auto_codecs"] = status.auto_codecs().text();
   if (status.has_links()) json["links"] = status.links().text();

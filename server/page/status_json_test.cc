@@ -59,6 +59,7 @@ TEST(StatusJsonTest, HasTheNumbersOfTheStatus) {
   EXPECT_EQ(status["has_login"], true);
   EXPECT_EQ(status["may_operate"], false);
   EXPECT_FALSE(status.contains("codec"));
+  EXPECT_FALSE(status.contains("rounds"));
   EXPECT_FALSE(status.contains("checkpoint"));
   EXPECT_FALSE(status.contains("copies"));
   EXPECT_EQ(status["servers_lost"], 0);
@@ -79,6 +80,7 @@ TEST(StatusJsonTest, NumbersThatAreNotFiniteAndBytesThatAreNoTextStayJson) {
 TEST(StatusJsonTest, PartsThatOnlySomeJobsHave) {
   v1::GetStatusReply status = Training();
   status.mutable_codec();
+  status.mutable_view()->mutable_local_steps()->set_sync_every(50);
   status.mutable_auto_codecs()->set_text("none pays");
   status.mutable_links()->set_text("1 Gbit/s");
   status.mutable_checkpoint()->set_dir("kept");
@@ -92,6 +94,7 @@ TEST(StatusJsonTest, PartsThatOnlySomeJobsHave) {
   status.add_place_replacements()->set_text("worker 1 was lost");
   const json parsed = json::parse(StatusJson(status, {}, false, true));
   EXPECT_TRUE(parsed["codec"].is_string());
+  EXPECT_EQ(parsed["rounds"], "50 local steps each; 0 so far");
   EXPECT_EQ(parsed["auto_codecs"], "none pays");
   EXPECT_EQ(parsed["links"], "1 Gbit/s");
   EXPECT_EQ(parsed["checkpoint"]["dir"], "kept");

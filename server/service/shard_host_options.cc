@@ -94,6 +94,8 @@ absl::StatusOr<ShardHost::Options> ShardHostOptions(const v1::GetJobReply& job, 
   options.check_finite = spec.consistency().check_finite();
   options.own_arrays = view.own_arrays();
   options.keeps_open_step = view.holds_places();
+  // A round is long: a change does not wait for more of them than it must.
+  if (view.has_local_steps()) options.steps_until_held_back = view.copies().empty() ? 0 : 1;
   options.has_programs = spec.model().type() == v1::ModelSpec::PROGRAM;
   options.reply_state_bytes = spec.codec().reply_state_bytes();
   // A worker's keys count like its bytes on the way.

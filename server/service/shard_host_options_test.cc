@@ -62,5 +62,17 @@ TEST(ShardHostOptionsTest, TablesHaveTheirOwnOptimizersAndSourcesOfInitialValues
   EXPECT_TRUE(absl::IsInvalidArgument(ShardHostOptions(job, ServerId(0), view).status()));
 }
 
+TEST(ShardHostOptionsTest, ChangesBeginInTheNextRound) {
+  v1::GetJobReply job;
+  v1::JobView view;
+  view.add_tables()->add_shape(3);
+  view.add_consistency()->mutable_consistency()->set_mode(v1::ConsistencySpec::BSP);
+  EXPECT_EQ(ShardHostOptions(job, ServerId(0), view)->steps_until_held_back, 2);
+  view.mutable_local_steps()->set_sync_every(50);
+  EXPECT_EQ(ShardHostOptions(job, ServerId(0), view)->steps_until_held_back, 0);
+  view.add_copies()->set_server(1);
+  EXPECT_EQ(ShardHostOptions(job, ServerId(0), view)->steps_until_held_back, 1);
+}
+
 }  // namespace
 }  // namespace capstan

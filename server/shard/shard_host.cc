@@ -127,6 +127,7 @@ Slice::Options ShardHost::SliceOptions(SliceKey key) {
   slice.update_scale = options_.update_scale;
   slice.check_finite = options_.check_finite;
   slice.replies_mean = options_.tables[key.table.value()].replies_mean;
+  slice.steps_until_held_back = options_.steps_until_held_back;
   slice.non_finite_pushes = &non_finite_pushes_;
   return slice;
 }

@@ -71,6 +71,7 @@ class ShardHost : public ParameterEndpoint {
     bool check_finite = true;
     uint32_t own_arrays = 0;       // of each worker's engine; residuals of codecs come in addition
     bool keeps_open_step = false;  // as in DenseSlice::Options
+    int64_t steps_until_held_back = 2;  // as in Slice::Options
     // The workers are programs. Those that can be replaced tell the end of each step before the
     // first push of the next (CollectiveType::kEndOfStep): until then they may have operations left
     // in it.

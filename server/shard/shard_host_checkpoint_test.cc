@@ -269,5 +269,38 @@ TEST(ShardHostCheckpointTest, CutsWhileOthersPushAreOfOneMoment) {
   }
 }
 
+// 2 workers, which do not go on until the change is settled.
+std::unique_ptr<ShardHost> HostOfRounds() {
+  ShardHost::Options options = HostOptions(ConsistencyMode::kBsp);
+  options.steps_until_held_back = 0;
+  auto host = ShardHost::Create(std::move(options)).value();
+  host->SetLiveWorkers(Workers({0, 1}));
+  return host;
+}
+
+TEST(ShardHostCheckpointTest, WithoutAStepUntilItIsHeldBackTheCutIsAtTheNextStep) {
+  const auto host = HostOfRounds();
+  PushPull(*host, 0, 0, 1);
+  PushPull(*host, 1, 0, 3);
+  Cuts cuts;
+  ASSERT_EQ(host->HoldBack(), Step(2)) << "step 1 has been pulled";
+  const auto parked = PushPull(*host, 0, 1, 10);
+  EXPECT_EQ(PushPull(*host, 1, 1, 30)->replies, 0);
+  EXPECT_EQ(parked->replies, 0) << "the change is being settled";
+  host->CutAt(Step(2), cuts.Adder());
+  ASSERT_TRUE(cuts.first().has_value());
+  EXPECT_THAT(Completed(*cuts.first()), Each(2));
+  EXPECT_EQ(parked->replies, 1);
+  EXPECT_EQ(PushPull(*host, 0, 2, 1)->replies, 0) << "the next step is as any other";
+  EXPECT_EQ(PushPull(*host, 1, 2, 1)->replies, 1);
+}
+
+TEST(ShardHostCheckpointTest, WithinAStepSlicesWithItsPushHoldBackOneLater) {
+  const auto host = HostOfRounds();
+  PushPull(*host, 0, 0, 1);
+  EXPECT_EQ(host->HoldBack(), Step(2)) << "step 1 has been asked for";
+  EXPECT_EQ(PushPull(*host, 1, 0, 1)->replies, 1) << "step 0 goes on";
+}
+
 }  // namespace
 }  // namespace capstan

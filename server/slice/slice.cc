@@ -12,9 +12,6 @@
 namespace capstan {
 namespace {
 
-// Workers can go on for this number of steps while servers and coordinator settle a change.
-constexpr int64_t kStepsUntilHeldBack = 2;
-
 // Sends the initial values.
 constexpr WorkerId kFirstWorker(0);
 
@@ -32,6 +29,7 @@ Slice::Slice(Options options, uint32_t own_arrays, size_t size)
       replies_mean_(options.replies_mean),
       size_bytes_(size * sizeof(float)),
       non_finite_pushes_(*options.non_finite_pushes),
+      steps_until_held_back_(options.steps_until_held_back),
       awaits_initial_(options.awaits_initial),
       schedule_(std::move(options.schedule)),
       parked_(name_),
@@ -82,9 +80,9 @@ void Slice::SetSchedule(std::shared_ptr<const ConsistencySchedule> schedule,
 
 Step Slice::HoldBack() {
   if (!held_from_.has_value()) {
-    constexpr int64_t kAhead = 1 + kStepsUntilHeldBack;
-    const Step last(std::numeric_limits<int64_t>::max() - kAhead);
-    held_from_ = std::min(largest_step_, last) + kAhead;
+    const int64_t ahead = 1 + steps_until_held_back_;
+    const Step last(std::numeric_limits<int64_t>::max() - ahead);
+    held_from_ = std::min(largest_step_, last) + ahead;
   }
   return *held_from_;
 }

@@ -70,6 +70,9 @@ class Slice {
     // The program runs the optimizer, so worker 0 sends the table's state for each cut. Anything is
     // a gradient then.
     bool replies_mean = false;
+    // Workers can go on for this number of steps while servers and coordinator settle a change. At
+    // least 1 if there is a copy: it does not know of pulls alone, which are one step ahead.
+    int64_t steps_until_held_back = 2;
     WorkerCounter* non_finite_pushes = nullptr;  // Required; outlives the slice
   };
 
@@ -94,7 +97,7 @@ class Slice {
   // HoldBack's step on.
   void SetSchedule(std::shared_ptr<const ConsistencySchedule> schedule, ReleasedReplies* released);
   // Until SetSchedule, admits no exchange of the returned step or a later one. The returned step is
-  // beyond all steps requested so far. Workers need a few more steps to reach it.
+  // beyond all steps requested so far, by steps_until_held_back more.
   Step HoldBack();
 
   // Applies the push unless it was applied before, then answers the pull or parks it. A push alone
@@ -308,6 +311,7 @@ class Slice {
   uint64_t parameters_cut_ = 0;  // for which SetParameters was called last
   const size_t size_bytes_;      // of the values
   WorkerCounter& non_finite_pushes_;
+  const int64_t steps_until_held_back_;
 
   bool awaits_initial_;
   std::shared_ptr<const ConsistencySchedule> schedule_;

@@ -150,6 +150,24 @@ static void add_tables_after_wrong_calls(capstan_job* job) {
   INVALID(capstan_add_table(job, &table, &id), "\"weights\" twice");
 }
 
+static void set_wrong_local_steps(capstan_job* job) {
+  capstan_local_steps local_steps = {0};
+  INVALID(capstan_set_local_steps(NULL, &local_steps), "job: expected a job");
+  INVALID(capstan_set_local_steps(job, NULL), "capstan_local_steps: expected one");
+  INVALID(capstan_set_local_steps(job, &local_steps), "struct_size: expected");
+  local_steps.struct_size = sizeof(local_steps);
+  INVALID(capstan_set_local_steps(job, &local_steps), "got neither");
+  local_steps.round_seconds = NAN;
+  INVALID(capstan_set_local_steps(job, &local_steps), "round_seconds: expected");
+  local_steps.round_seconds = 0;
+  local_steps.sync_every = 50;
+  local_steps.fragments = -1;
+  INVALID(capstan_set_local_steps(job, &local_steps),
+          "fragments and fragment_sync_delay: expected");
+  local_steps.fragments = 4;
+  INVALID(capstan_set_local_steps(job, &local_steps), "a divisor of sync_every");
+}
+
 /* In a child nothing of the job can be used. */
 static void call_all(capstan_job* job) {
   int32_t id, is_evaluator;
@@ -160,6 +178,7 @@ static void call_all(capstan_job* job) {
   FORKED(capstan_connect(NULL, &job));
   FORKED(capstan_add_table(job, &table, &id));
   FORKED(capstan_add_sparse_table(job, &sparse, &id));
+  FORKED(capstan_set_local_steps(job, NULL));
   FORKED(capstan_start(job, WITHOUT_LIMIT));
   TRUE(capstan_rank(job) == -1);
   TRUE(capstan_num_workers(job) == -1);
@@ -180,6 +199,7 @@ static void call_all(capstan_job* job) {
   TRUE(capstan_optimizer_arrays(job, 0) == -1);
   FORKED(capstan_read_optimizer_state(job, 0, 0, values, 1, NULL, WITHOUT_LIMIT));
   FORKED(capstan_load_optimizer_state(job, 0, 0, values, 1, 0, WITHOUT_LIMIT));
+  FORKED(capstan_note_round(job, 1, NAN));
   FORKED(capstan_end_step(job, NAN, 0, WITHOUT_LIMIT));
   FORKED(capstan_finish(job, NULL, WITHOUT_LIMIT));
   FORKED(capstan_finish(job, &is_evaluator, WITHOUT_LIMIT));
@@ -202,6 +222,7 @@ static void fork_with(capstan_job* job) {
 static void train_with_wrong_calls(capstan_job* job) {
   int32_t id, is_evaluator;
   capstan_table late = table_of("late", 1);
+  const capstan_local_steps local_steps = {sizeof(local_steps), 10, 0, 0, 0};
   float more[ELEMENTS + 1] = {0};
   WRONG_ORDER(capstan_wait(job, 0, WITHOUT_LIMIT), "capstan_start");
   WRONG_ORDER(capstan_leave(job), "has not begun");
@@ -209,6 +230,8 @@ static void train_with_wrong_calls(capstan_job* job) {
   OK(capstan_start(job, WITHOUT_LIMIT));
   fork_with(job);
   WRONG_ORDER(capstan_add_table(job, &late, &id), "before capstan_start");
+  WRONG_ORDER(capstan_set_local_steps(job, &local_steps), "before capstan_start");
+  WRONG_ORDER(capstan_note_round(job, 10, 0.5), "the job has no local steps");
   INVALID(capstan_wait(job, 1, WITHOUT_LIMIT), "layer: expected");
   INVALID(capstan_push(job, -1, WITHOUT_LIMIT), "layer: expected");
   INVALID(capstan_read_values(job, 0, more, ELEMENTS + 1, CAPSTAN_FLOAT32), "count: expected");
@@ -238,6 +261,7 @@ static void train_with_wrong_calls(capstan_job* job) {
 int main(void) {
   capstan_job* job = connect_after_wrong_calls();
   add_tables_after_wrong_calls(job);
+  set_wrong_local_steps(job);
   train_with_wrong_calls(job);
   capstan_close(job);
   capstan_close(NULL);

@@ -52,6 +52,12 @@ class ExamplesTest(unittest.TestCase):
             self.assertNotIn("epoch 0: test accuracy", said)
             self.assertEqual(again["parameters_xxh3"], whole["parameters_xxh3"])
 
+    def test_digits_are_learned_with_local_steps(self) -> None:
+        summary, said = _run("local_steps.py", "--push_codec=int8", "--pull_codec=int8")
+        self.assertGreaterEqual(summary["test_accuracy"], 0.95)
+        self.assertEqual(summary["steps"], 30)
+        self.assertIn("after 30 rounds", said)
+
     def test_the_transformer_writes_better_than_chance(self) -> None:
         self.assertLess(_run("char_transformer.py")[0]["test_loss"], 2.7)
 

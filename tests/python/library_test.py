@@ -38,7 +38,8 @@ class LibraryTest(unittest.TestCase):
                              (_library.ConnectOptions, "capstan_connect_options"),
                              (_library.TableStruct, "capstan_table"),
                              (_library.RowOptimizerStruct, "capstan_row_optimizer"),
-                             (_library.SparseTableStruct, "capstan_sparse_table")]:
+                             (_library.SparseTableStruct, "capstan_sparse_table"),
+                             (_library.LocalStepsStruct, "capstan_local_steps")]:
             self.assertEqual([field[0] for field in struct._fields_], _struct_fields(name))
 
     def test_numbers_are_the_same(self) -> None:

@@ -19,6 +19,7 @@ from torch import nn
 
 import capstan
 import capstan.torch as ct
+from capstan import _alone_job
 from harness import Workers
 from torch_cases import HAS_SCALER, OPTIMIZERS
 from torch_models import DEVICE, Mlp, joined_batch, seeded
@@ -70,7 +71,7 @@ class JobOfOneTest(unittest.TestCase):
 class AloneTest(unittest.TestCase):
     def setUp(self) -> None:
         patches = [mock.patch.dict(os.environ), mock.patch.object(ct, "_attached", None),
-                   mock.patch.dict(ct._told, clear=True)]
+                   mock.patch.dict(_alone_job._told, clear=True)]
         for patch in patches:
             patch.start()
             self.addCleanup(patch.stop)

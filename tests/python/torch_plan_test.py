@@ -15,6 +15,7 @@ from torch import nn
 
 import capstan
 import capstan.torch as ct
+from capstan import _alone_job
 from capstan._torch_optimizers import (expect_unchanged, fixed_settings, momentum,
                                        server_optimizers)
 from capstan._torch_plan import Plan
@@ -381,14 +382,13 @@ class PlanTest(unittest.TestCase):
 
 class RankTest(unittest.TestCase):
     def test_samples_chosen_for_another_rank_are_noticed(self) -> None:
-        with mock.patch.dict(os.environ), mock.patch.dict(ct._told):
+        with mock.patch.dict(os.environ), mock.patch.dict(_alone_job._told):
             os.environ.pop("RANK", None)
             os.environ["WORLD_SIZE"] = "2"
             self.assertEqual((ct.rank(), ct.world_size()), (0, 2))
-            ct._expect_as_told("RANK", 0)
-            ct._expect_as_told("WORLD_SIZE", 2)
+            _alone_job.expect_places_as_told(mock.Mock(rank=0, num_workers=2))
             with self.assertRaisesRegex(capstan.WrongOrder, "RANK was .* 0, and now it is 1"):
-                ct._expect_as_told("RANK", 1)
+                _alone_job.expect_places_as_told(mock.Mock(rank=1, num_workers=2))
 
 
 if __name__ == "__main__":

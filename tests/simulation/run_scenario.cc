@@ -109,7 +109,8 @@ bool MayFailFor(const Scenario& scenario, absl::string_view reason) {
   }
   // A coordinator that goes on doubts those who do not come.
   const bool is_doubted = !scenario.coordinator_losses.empty() &&
-                          absl::StrContains(reason, "has ended, or its connection has broken");
+                          (absl::StrContains(reason, "has ended, or its connection has broken") ||
+                           absl::StrContains(reason, "because its connection had broken"));
   if (!is_doubted && !absl::StrContains(reason, "has been silent for") &&
       !absl::StrContains(reason, "was asked to end, and has left")) {
     return false;

@@ -132,6 +132,13 @@ capstan_status capstan_add_sparse_table(capstan_job* job, const capstan_sparse_t
   });
 }
 
+capstan_status capstan_set_local_steps(capstan_job* job, const capstan_local_steps* local_steps) {
+  return WithJob(job, [&](ClientJob& client) -> absl::Status {
+    ASSIGN_OR_RETURN(const capstan::v1::LocalSteps read, capstan::ReadLocalSteps(local_steps));
+    return client.SetLocalSteps(read);
+  });
+}
+
 capstan_status capstan_start(capstan_job* job, int64_t timeout_ms) {
   return WithJob(job, [&](ClientJob& client) { return client.Start(LimitOf(timeout_ms)); });
 }
@@ -262,6 +269,11 @@ capstan_status capstan_set_momentum(capstan_job* job, int32_t table, double mome
     if (table < 0) return engine.SetMomentum(std::nullopt, momentum);
     return engine.SetMomentum(capstan::TableId(static_cast<uint32_t>(table)), momentum);
   });
+}
+
+capstan_status capstan_note_round(capstan_job* job, int64_t local_steps, double drift) {
+  return WithEngine(job,
+                    [&](ProgramEngine& engine) { return engine.NoteRound(local_steps, drift); });
 }
 
 capstan_status capstan_end_step(capstan_job* job, double loss, uint64_t samples,

@@ -58,7 +58,7 @@ extern "C" {
 #endif
 
 /* Grows when a function, a number or a field is added. */
-#define CAPSTAN_API_VERSION 5
+#define CAPSTAN_API_VERSION 6
 
 #define CAPSTAN_EXPORT __attribute__((visibility("default")))
 
@@ -221,6 +221,19 @@ typedef struct capstan_sparse_table {
   uint64_t max_rows;       /* if there are more, those idle longest go, by shard; 0: any number */
 } capstan_sparse_table;
 
+/* Local steps: a step of the job is a round. In it a worker takes steps of its own, with an
+ * optimizer of its own, and then pushes the values with which the round began minus its own as
+ * gradient. Either sync_every or round_seconds is 0. All workers give the same. */
+typedef struct capstan_local_steps {
+  size_t struct_size;          /* sizeof(capstan_local_steps) */
+  int64_t sync_every;          /* local steps of a round; 0: a round takes round_seconds */
+  double round_seconds;        /* time of a round; 0: it has sync_every local steps */
+  int32_t fragments;           /* parts of the layers, each pushed at its own moment of the round; a
+                                  divisor of sync_every, at most 1024; 0: 1 */
+  int32_t fragment_sync_delay; /* local steps from a fragment's push until its new values are taken
+                                  in; below sync_every / fragments */
+} capstan_local_steps;
+
 typedef struct capstan_job capstan_job;
 
 /* CAPSTAN_API_VERSION of the library. */
@@ -247,10 +260,17 @@ CAPSTAN_EXPORT capstan_status capstan_add_sparse_table(capstan_job* job,
                                                        const capstan_sparse_table* table,
                                                        int32_t* id);
 
+/* Before capstan_start: each step of the job is a round of these local steps. The servers' momentum
+ * (or beta1) is at most 0.5 then, unless the job is in BSP. CAPSTAN_INVALID_ARGUMENT: a field, or
+ * the worker is replaceable; from capstan_start: a table is sparse or has more momentum.
+ * CAPSTAN_WRONG_ORDER: capstan_start was called. */
+CAPSTAN_EXPORT capstan_status capstan_set_local_steps(capstan_job* job,
+                                                      const capstan_local_steps* local_steps);
+
 /* Joins the job as a worker, waits until all its processes are there, and begins to pull the
  * values. Afterwards the functions below may be called. CAPSTAN_FAILED also if the job has no place
- * for this worker, or other workers have other tables. CAPSTAN_INVALID_ARGUMENT: the layers have
- * gaps. CAPSTAN_WRONG_ORDER: there is no table. */
+ * for this worker, or other workers have other tables or local steps.
+ * CAPSTAN_INVALID_ARGUMENT: the layers have gaps. CAPSTAN_WRONG_ORDER: there is no table. */
 CAPSTAN_EXPORT capstan_status capstan_start(capstan_job* job, int64_t timeout_ms);
 
 /* The worker's rank, -1 before it has joined. The number of workers of the job. And the step that
@@ -460,6 +480,13 @@ CAPSTAN_EXPORT capstan_status capstan_stop(capstan_job* job, int32_t flag, int32
  * are theirs alone meanwhile. */
 CAPSTAN_EXPORT capstan_status capstan_join(capstan_job* job, int32_t* others_go_on,
                                            int64_t timeout_ms);
+
+/* Within a round, before capstan_end_step: what it was, for progress and reports. `local_steps`
+ * were done in it; `drift` is the norm of the gradients over the norm of the values, NaN: not
+ * known. The latest call counts. CAPSTAN_INVALID_ARGUMENT: a number below 0. CAPSTAN_WRONG_ORDER:
+ * there are no local steps. */
+CAPSTAN_EXPORT capstan_status capstan_note_round(capstan_job* job, int64_t local_steps,
+                                                 double drift);
 
 /* Ends a step. Layers that were not pushed in it had no gradient: they send a push without one,
  * which changes nothing unless another worker has a gradient. `loss` is the mean over `samples`

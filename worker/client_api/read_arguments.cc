@@ -220,4 +220,21 @@ absl::StatusOr<v1::TableSpec> ReadSparseTable(const capstan_sparse_table* argume
   return table;
 }
 
+absl::StatusOr<v1::LocalSteps> ReadLocalSteps(const capstan_local_steps* argument) {
+  ASSIGN_OR_RETURN(
+      const capstan_local_steps given,
+      ReadStruct(argument, &capstan_local_steps::fragment_sync_delay, "capstan_local_steps"));
+  if (given.fragments < 0 || given.fragment_sync_delay < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("fragments and fragment_sync_delay: expected 0 or more, got ", given.fragments,
+                     " and ", given.fragment_sync_delay));
+  }
+  v1::LocalSteps local_steps;
+  local_steps.set_sync_every(given.sync_every);
+  local_steps.set_round_seconds(given.round_seconds);
+  local_steps.set_fragments(given.fragments == 0 ? 1 : static_cast<uint32_t>(given.fragments));
+  local_steps.set_fragment_sync_delay(static_cast<uint32_t>(given.fragment_sync_delay));
+  return local_steps;
+}
+
 }  // namespace capstan

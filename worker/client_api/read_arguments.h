@@ -19,6 +19,8 @@ absl::StatusOr<ClientJob::Options> ReadConnectOptions(const capstan_connect_opti
 // Sets `initial` to the initial values, if this program gives them.
 absl::StatusOr<v1::TableSpec> ReadTable(const capstan_table* argument, std::vector<float>& initial);
 absl::StatusOr<v1::TableSpec> ReadSparseTable(const capstan_sparse_table* argument);
+// Checks what v1::LocalSteps cannot hold.
+absl::StatusOr<v1::LocalSteps> ReadLocalSteps(const capstan_local_steps* argument);
 
 }  // namespace capstan
 

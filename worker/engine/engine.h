@@ -48,6 +48,8 @@ class Engine {
   // Whether what it computes depends on the worker's id, the step and the parameters alone, so that
   // another process can do a step of this one again.
   virtual bool is_replaceable() const { return false; }
+  // Each of its steps is a round of these; null: it has no local steps.
+  virtual const v1::LocalSteps* local_steps() const { return nullptr; }
   // Whether it is a program that may have such a state of its own, in bytes.
   virtual bool has_program_state() const { return false; }
 
@@ -90,6 +92,13 @@ class Engine {
   }
   // The number of samples of the latest RunStep; none: those of its batch.
   virtual std::optional<size_t> step_samples() const { return std::nullopt; }
+
+  // What the latest RunStep was, if it was a round; none: it is not known.
+  struct Round {
+    int64_t local_steps = 0;
+    double drift = 0;  // as v1::Progress::drift
+  };
+  virtual std::optional<Round> round() const { return std::nullopt; }
 
   // Drops gradients not yet pushed. Blocks until the engine has stopped using the store.
   virtual absl::Status Finish() = 0;

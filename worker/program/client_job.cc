@@ -9,6 +9,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/job/local_steps_check.h"
 #include "common/job/optimizer_check.h"
 #include "common/membership/coordinator_endpoint.h"
 #include "common/membership/member_agent.h"
@@ -113,6 +114,16 @@ absl::StatusOr<int32_t> ClientJob::AddTable(v1::TableSpec table, std::vector<flo
   return static_cast<int32_t>(tables_.size() - 1);
 }
 
+absl::Status ClientJob::SetLocalSteps(const v1::LocalSteps& local_steps) {
+  MutexLock lock(&mu_);
+  if (engine_ != nullptr) {
+    return absl::FailedPreconditionError("local steps are set before capstan_start");
+  }
+  RETURN_IF_ERROR(CheckLocalSteps(local_steps, options_.is_replaceable));
+  local_steps_ = local_steps;
+  return absl::OkStatus();
+}
+
 int32_t ClientJob::OptimizerArraysOf(int64_t table) const {
   MutexLock lock(&mu_);
   if (table < 0 || table >= static_cast<int64_t>(tables_.size())) return -1;
@@ -161,6 +172,9 @@ absl::Status ClientJob::CheckTables() const {
 
 absl::Status ClientJob::BeginLocked() {
   RETURN_IF_ERROR(CheckTables());
+  if (local_steps_.has_value()) {
+    RETURN_IF_ERROR(CheckTablesOfRounds(job_, {tables_.begin(), tables_.end()}));
+  }
   ProgramEngine::Options options;
   options.clock = &process_->clock();
   options.tables = tables_;
@@ -169,6 +183,7 @@ absl::Status ClientJob::BeginLocked() {
   options.loaded = std::move(loaded_);
   options.steps = options_.steps;
   options.is_replaceable = options_.is_replaceable;
+  options.local_steps = local_steps_;
   options.device = options_.device;
   auto engine = std::make_shared<ProgramEngine>(std::move(options));
   thread_ = WithoutSignals([this, engine] { Run(engine); });

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -43,6 +44,9 @@ class ClientJob {
   // values for it. FAILED_PRECONDITION after Start. INVALID_ARGUMENT: there is a table of this
   // name, or the coordinator would refuse this one.
   absl::StatusOr<int32_t> AddTable(v1::TableSpec table, std::vector<float> initial);
+  // Each step is a round of these. FAILED_PRECONDITION after Start. INVALID_ARGUMENT: a field, or
+  // the program is replaceable.
+  absl::Status SetLocalSteps(const v1::LocalSteps& local_steps);
   // The number of arrays of the table's optimizer; -1: there is no such table.
   int32_t OptimizerArraysOf(int64_t table) const;
   // ProgramOptimizerState::Load, before Start as well.
@@ -84,6 +88,7 @@ class ClientJob {
   std::vector<v1::TableSpec> tables_ ABSL_GUARDED_BY(mu_);
   std::set<std::string> table_names_ ABSL_GUARDED_BY(mu_);
   std::vector<std::vector<float>> initial_ ABSL_GUARDED_BY(mu_);
+  std::optional<v1::LocalSteps> local_steps_ ABSL_GUARDED_BY(mu_);
   std::vector<ProgramOptimizerState::Loaded> loaded_ ABSL_GUARDED_BY(mu_);
   std::shared_ptr<ProgramEngine> engine_ ABSL_GUARDED_BY(mu_);
   std::thread thread_ ABSL_GUARDED_BY(mu_);

@@ -1,11 +1,13 @@
 #include "worker/program/program_engine.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/job/local_steps_check.h"
 #include "common/job/optimizer_check.h"
 
 namespace capstan {
@@ -169,6 +171,11 @@ absl::Status ProgramEngine::SetLearningRate(std::optional<TableId> table, double
 
 absl::Status ProgramEngine::SetMomentum(std::optional<TableId> table, double momentum) {
   RETURN_IF_ERROR(CheckTable(table));
+  if (options_.local_steps.has_value() && !is_bsp_ && momentum > kMostMomentumOfRounds) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("momentum: expected at most ", kMostMomentumOfRounds,
+                     " with local steps, unless the job is in bsp, got ", momentum));
+  }
   std::vector<TableId> chosen;
   for (uint32_t id = 0; id < options_.tables.size(); ++id) {
     const bool is_meant = !table.has_value() || id == table->value();
@@ -187,6 +194,30 @@ absl::Status ProgramEngine::SetMomentum(std::optional<TableId> table, double mom
   return absl::OkStatus();
 }
 
+absl::Status ProgramEngine::NoteRound(int64_t local_steps, double drift) {
+  if (!options_.local_steps.has_value()) {
+    return absl::FailedPreconditionError(
+        "the job has no local steps: call capstan_set_local_steps before capstan_start");
+  }
+  if (local_steps < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("local_steps: expected 0 or more, got ", local_steps));
+  }
+  if (drift < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("drift: expected 0 or more, or NaN, got ", drift));
+  }
+  RETURN_IF_ERROR(steps_.LeaseStore().status());
+  MutexLock lock(&mu_);
+  noted_round_ = Round{local_steps, std::isfinite(drift) ? drift : 0};
+  return absl::OkStatus();
+}
+
+std::optional<Engine::Round> ProgramEngine::round() const {
+  MutexLock lock(&mu_);
+  return round_;
+}
+
 absl::Status ProgramEngine::EndStep(double loss, size_t samples, absl::Duration limit) {
   const absl::Time deadline = options_.clock->Now() + limit;
   RETURN_IF_ERROR(steps_.BeginEndOfStep(deadline));
@@ -203,6 +234,10 @@ absl::Status ProgramEngine::EndStepUntil(double loss, size_t samples, absl::Time
   RETURN_IF_ERROR(rows_.PushNothing(deadline));
   ASSIGN_OR_RETURN(const ProgramSteps::StoreLease store, steps_.LeaseStore());
   if (store != nullptr) worker_state_.NoteStepEnd(*store);
+  {
+    MutexLock lock(&mu_);
+    round_ = std::exchange(noted_round_, std::nullopt);
+  }
   return steps_.CloseStep(loss, samples);
 }
 

@@ -40,8 +40,9 @@ class ProgramEngine : public Engine {
     v1::JobSpec job;  // Required
     // The state with which the servers' optimizers begin; empty: they begin anew.
     std::vector<ProgramOptimizerState::Loaded> loaded;
-    int64_t steps = 0;            // of the worker; 0: End tells
-    bool is_replaceable = false;  // as Engine::is_replaceable
+    int64_t steps = 0;                          // of the worker; 0: End tells
+    bool is_replaceable = false;                // as Engine::is_replaceable
+    std::optional<v1::LocalSteps> local_steps;  // none: a step is one of the program's
     std::string device = "program";
   };
 
@@ -77,8 +78,12 @@ class ProgramEngine : public Engine {
   // The rate of the table's pushes from now on; no table: that of all tables. Finite, 0 or more.
   absl::Status SetLearningRate(std::optional<TableId> table, double learning_rate);
   // The momentum or beta1, likewise; no table: that of all tables whose optimizer has one. At least
-  // 0 and, as float32, below 1. INVALID_ARGUMENT also if there is no such table.
+  // 0 and, as float32, below 1. INVALID_ARGUMENT also if there is no such table, or too much for
+  // local steps.
   absl::Status SetMomentum(std::optional<TableId> table, double momentum);
+  // The program's local steps in the step under way, and their drift as v1::Progress::drift; the
+  // latest call counts. FAILED_PRECONDITION: it has none, or the worker trains no more.
+  absl::Status NoteRound(int64_t local_steps, double drift);
   // Ends the step. The servers hear of each layer and sparse table without a push that the step is
   // done there without a gradient. `loss` is the mean over the step's samples.
   absl::Status EndStep(double loss, size_t samples, absl::Duration limit);
@@ -91,6 +96,9 @@ class ProgramEngine : public Engine {
   const std::vector<v1::TableSpec>& tables() const override { return options_.tables; }
   ParameterMirror* mirror() override { return nullptr; }
   bool is_replaceable() const override { return options_.is_replaceable; }
+  const v1::LocalSteps* local_steps() const override {
+    return options_.local_steps.has_value() ? &*options_.local_steps : nullptr;
+  }
   bool has_program_state() const override { return true; }
   void EnterLate() override { steps_.EnterLate(); }
   void BeginTraining(Step first_step, bool sets_initial_values, ParameterStore& store) override;
@@ -103,6 +111,7 @@ class ProgramEngine : public Engine {
   bool has_ended() const override { return steps_.has_ended(); }
   bool came_after_end() const override { return steps_.came_after_end(); }
   std::optional<size_t> step_samples() const override { return steps_.samples(); }
+  std::optional<Round> round() const override;
   absl::Status EndBefore(Step next, ParameterStore& store) override;
   absl::Status Finish() override { return steps_.EndTraining(); }
   // An Evaluator (worker/runtime/job_setup.h): pulls the final values once the program has called
@@ -134,8 +143,10 @@ class ProgramEngine : public Engine {
 
   std::vector<ProgramOptimizerState::Loaded> loaded_;  // until BeginTraining
 
-  // Set by BeginTraining.
   mutable Mutex mu_;
+  std::optional<Round> noted_round_ ABSL_GUARDED_BY(mu_);  // of the step under way
+  std::optional<Round> round_ ABSL_GUARDED_BY(mu_);        // of the latest step
+  // Set by BeginTraining.
   std::shared_ptr<const void> memory_ ABSL_GUARDED_BY(mu_);
   std::vector<absl::Span<const float>> values_ ABSL_GUARDED_BY(mu_);
   std::vector<absl::Span<float>> gradients_ ABSL_GUARDED_BY(mu_);

@@ -111,6 +111,7 @@ absl::Status TrainingLoop::RunStep(Step step) {
   RETURN_IF_ERROR(LoadBatch(step + 1));
   ASSIGN_OR_RETURN(const BatchResult result, options_.engine->Result());
   RecordLoss(result, batch_size);
+  if (const auto round = options_.engine->round()) RecordRound(*round);
   return absl::OkStatus();
 }
 
@@ -155,6 +156,12 @@ void TrainingLoop::RecordLoss(const BatchResult& result, size_t batch_size) {
   const double loss = RecentLossLocked();
   if (recent_.size() <= kFirstSteps && options_.first_step == Step(0)) first_loss_ = loss;
   if (recent_.size() >= kFirstSteps) largest_loss_ = std::max(largest_loss_, loss);
+}
+
+void TrainingLoop::RecordRound(const Engine::Round& round) {
+  MutexLock lock(&mu_);
+  local_steps_ += static_cast<uint64_t>(round.local_steps);
+  drift_ = round.drift;
 }
 
 double TrainingLoop::RecentLossLocked() const {
@@ -203,6 +210,8 @@ v1::Progress TrainingLoop::progress() const {
   progress.set_steps_total(steps_total_);
   progress.set_ends_early(ends_early_);
   progress.set_samples(samples_);
+  progress.set_local_steps(local_steps_);
+  progress.set_drift(drift_);
   if (steps_done_ > options_.first_step.value()) {
     progress.set_seconds(absl::ToDoubleSeconds(latest_ - started_));
   }

@@ -92,6 +92,7 @@ class TrainingLoop {
   void RecordStepTimeLocked(int64_t steps_done, absl::Duration step_time)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void RecordLoss(const BatchResult& result, size_t batch_size);
+  void RecordRound(const Engine::Round& round);
   double RecentLossLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const Options options_;
@@ -107,6 +108,8 @@ class TrainingLoop {
   int64_t steps_total_ ABSL_GUARDED_BY(mu_);      // 0: not known yet
   bool ends_early_ ABSL_GUARDED_BY(mu_) = false;  // before the steps that it had announced
   uint64_t samples_ ABSL_GUARDED_BY(mu_) = 0;
+  uint64_t local_steps_ ABSL_GUARDED_BY(mu_) = 0;
+  double drift_ ABSL_GUARDED_BY(mu_) = 0;  // of the latest round
   absl::Time started_ ABSL_GUARDED_BY(mu_) = absl::InfiniteFuture();
   absl::Time latest_ ABSL_GUARDED_BY(mu_) = absl::InfiniteFuture();
   std::deque<absl::Duration> step_times_ ABSL_GUARDED_BY(mu_);

@@ -61,6 +61,7 @@ absl::StatusOr<WorkerId> RegisterWorker(const v1::JobSpec& job, Incarnation inca
   request.set_is_replaceable(options.is_replaceable);
   request.mutable_tables()->Assign(tables.begin(), tables.end());
   request.set_own_arrays(own_arrays);
+  if (options.local_steps != nullptr) *request.mutable_local_steps() = *options.local_steps;
   request.set_host(host);
   const absl::Duration interval = absl::Seconds(job.membership().heartbeat_seconds());
   // A lost worker's lease runs from the answer to its last heartbeat. The coordinator keeps that
@@ -110,11 +111,12 @@ absl::Status Worker::Run() {
   // No failure to report: a refused worker is no member.
   options_.on_readiness(absl::UnavailableError("waits for a place in the job"));
   const OwnState* const own_state = setup->engine->own_state();
-  ASSIGN_OR_RETURN(
-      const WorkerId id,
-      RegisterWorker(job.job(), options_.incarnation, setup->engine->tables(),
-                     own_state == nullptr ? 0 : own_state->arrays(), options_.host, coordinator,
-                     clock, {options_.rank, options_.end, setup->engine->is_replaceable()}));
+  ASSIGN_OR_RETURN(const WorkerId id,
+                   RegisterWorker(job.job(), options_.incarnation, setup->engine->tables(),
+                                  own_state == nullptr ? 0 : own_state->arrays(), options_.host,
+                                  coordinator, clock,
+                                  {options_.rank, options_.end, setup->engine->is_replaceable(),
+                                   setup->engine->local_steps()}));
   const MetricsSources::Registration info =
       AddMemberInfo(options_.metrics, "worker", id.value(), job.job().name());
   if (options_.end != nullptr) options_.end->Await();

@@ -28,9 +28,10 @@
 namespace capstan {
 
 struct RegisterOptions {
-  std::optional<uint32_t> rank;  // v1::RegisterWorkerRequest::rank
-  EndRequest* end = nullptr;     // asks the worker to give up; null: nobody does
-  bool is_replaceable = false;   // v1::RegisterWorkerRequest::is_replaceable
+  std::optional<uint32_t> rank;                 // v1::RegisterWorkerRequest::rank
+  EndRequest* end = nullptr;                    // asks the worker to give up; null: nobody does
+  bool is_replaceable = false;                  // v1::RegisterWorkerRequest::is_replaceable
+  const v1::LocalSteps* local_steps = nullptr;  // null: none
 };
 
 // Registers a worker, possibly in the place of a lost one. Its engine has `own_arrays` arrays of

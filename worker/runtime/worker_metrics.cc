@@ -63,6 +63,8 @@ void AddQueues(const std::map<int, Scheduler::Waiting>& waiting, MetricsPage& pa
 void AddWorkerMetrics(const WorkerCounts& counts, MetricsPage& page) {
   page.Add("capstan_steps_total", static_cast<double>(counts.progress.steps_done()));
   page.Add("capstan_samples_total", static_cast<double>(counts.progress.samples()));
+  page.Add("capstan_local_steps_total", static_cast<double>(counts.progress.local_steps()));
+  page.Add("capstan_local_drift", counts.progress.drift());
   page.Add("capstan_loss", counts.progress.loss());
   AddStepParts(counts.step_parts, page);
   AddTraffic(counts.traffic, page);

@@ -24,6 +24,8 @@ TEST(WorkerMetricsTest, CountsHaveTheirNames) {
   WorkerCounts counts;
   counts.progress.set_steps_done(1);
   counts.progress.set_samples(2);
+  counts.progress.set_local_steps(50);
+  counts.progress.set_drift(0.25);
   counts.progress.set_loss(std::nan(""));
   counts.step_parts = {absl::Seconds(3), absl::Seconds(4), absl::Seconds(5)};
   counts.traffic.exchanges = 6;
@@ -36,6 +38,8 @@ TEST(WorkerMetricsTest, CountsHaveTheirNames) {
   for (const char* const sample : {
            "steps_total 1",
            "samples_total 2",
+           "local_steps_total 50",
+           "local_drift 0.25",
            "loss Nan",
            "step_seconds_total{part=\"compute\"} 3",
            "step_seconds_total{part=\"wait\"} 4",

@@ -94,6 +94,16 @@ TEST_F(RegisterWorkerTest, AFreePlaceIsTakenAtOnce) {
   EXPECT_EQ(coordinator_->last_request.tables(0).name(), "w");
   EXPECT_EQ(coordinator_->last_request.own_arrays(), 3u);
   EXPECT_EQ(coordinator_->last_request.host(), "a host");
+  EXPECT_FALSE(coordinator_->last_request.has_local_steps());
+}
+
+TEST_F(RegisterWorkerTest, TheCoordinatorHearsOfLocalSteps) {
+  v1::LocalSteps local_steps;
+  local_steps.set_sync_every(50);
+  RegisterOptions options;
+  options.local_steps = &local_steps;
+  ASSERT_TRUE(Register(absl::OkStatus(), absl::ZeroDuration(), options).ok());
+  EXPECT_EQ(coordinator_->last_request.local_steps().sync_every(), 50);
 }
 
 TEST_F(RegisterWorkerTest, APlaceIsTakenWithinAHeartbeatAfterTheLeaseOfALostWorker) {

@@ -38,6 +38,20 @@ TEST(SummaryTest, EveryKeyHasItsLine) {
             "  parameters' XXH3   0123456789abcdef\n");
 }
 
+TEST(SummaryTest, RoundsHaveTheirLocalSteps) {
+  EXPECT_EQ(*FormatSummary(R"json({"steps": 80, "local_steps": 16000, "sync_every": 50,
+                                   "drift": 0.03125})json"),
+            "job is done\n"
+            "  steps              80\n"
+            "  local steps        16,000\n"
+            "  steps of a round   50\n"
+            "  drift              0.0312\n");
+  EXPECT_EQ(*FormatSummary(R"json({"steps": 80, "round_seconds": 2.5})json"),
+            "job is done\n"
+            "  steps              80\n"
+            "  time of a round    2.5 s\n");
+}
+
 TEST(SummaryTest, WhoWasReplacedInAHeldPlaceIsTheLastLine) {
   EXPECT_EQ(*FormatSummary(R"json({"workers_replaced": 1, "place_replacements": [
                                    {"worker": 1, "step": 7, "seconds": 0.8, "text": "worker 1"}, 3]})json"),

@@ -51,6 +51,7 @@ v1::Progress ProgressAt(const v1::Progress& report, int64_t step) {
     return static_cast<uint64_t>(std::llround(share * static_cast<double>(count)));
   };
   progress.set_samples(scaled(report.samples()));
+  progress.set_local_steps(scaled(report.local_steps()));
   progress.set_bytes_pushed(scaled(report.bytes_pushed()));
   progress.set_bytes_pulled(scaled(report.bytes_pulled()));
   progress.set_float_bytes_pushed(scaled(report.float_bytes_pushed()));
@@ -71,6 +72,8 @@ v1::Progress JoinedProgress(const v1::Progress& before, const v1::Progress& sinc
   if (since.steps_total() == 0) joined.set_steps_total(before.steps_total());
   if (since.samples() == 0) joined.set_loss(before.loss());
   joined.set_samples(before.samples() + since.samples());
+  joined.set_local_steps(before.local_steps() + since.local_steps());
+  if (since.drift() == 0) joined.set_drift(before.drift());
   joined.set_bytes_pushed(before.bytes_pushed() + since.bytes_pushed());
   joined.set_bytes_pulled(before.bytes_pulled() + since.bytes_pulled());
   joined.set_float_bytes_pushed(before.float_bytes_pushed() + since.float_bytes_pushed());

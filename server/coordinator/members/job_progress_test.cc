@@ -15,6 +15,8 @@ v1::Progress Report() {
   report.set_steps_done(200);
   report.set_steps_total(400);
   report.set_samples(6400);
+  report.set_local_steps(10000);
+  report.set_drift(0.25);
   report.set_loss(0.5);
   report.set_bytes_pushed(1000);
   report.set_bytes_pulled(3000);
@@ -41,6 +43,8 @@ TEST(JobProgressTest, AnEarlierStepHasItsShareOfCountsAndTimes) {
   EXPECT_EQ(progress.steps_done(), 150);
   EXPECT_EQ(progress.steps_total(), 400);
   EXPECT_EQ(progress.samples(), 4800u);
+  EXPECT_EQ(progress.local_steps(), 7500u);
+  EXPECT_EQ(progress.drift(), 0.25);
   EXPECT_EQ(progress.bytes_pushed(), 750u);
   EXPECT_EQ(progress.bytes_pulled(), 2250u);
   EXPECT_EQ(progress.float_bytes_pushed(), 3000u);
@@ -77,6 +81,8 @@ TEST(JobProgressTest, TheWholeJobsProgressIsThatOfBothParts) {
   since.set_steps_done(260);
   since.set_steps_total(300);
   since.set_samples(1920);
+  since.set_local_steps(3000);
+  since.set_drift(0.125);
   since.set_loss(0.25);
   since.set_bytes_pushed(300);
   since.set_bytes_pulled(900);
@@ -97,6 +103,8 @@ TEST(JobProgressTest, TheWholeJobsProgressIsThatOfBothParts) {
   EXPECT_EQ(joined.steps_done(), 260);
   EXPECT_EQ(joined.steps_total(), 300) << "a restored job may have fewer steps";
   EXPECT_EQ(joined.samples(), 8320u);
+  EXPECT_EQ(joined.local_steps(), 13000u);
+  EXPECT_EQ(joined.drift(), 0.125);
   EXPECT_EQ(joined.loss(), 0.25);
   EXPECT_EQ(joined.bytes_pushed(), 1300u);
   EXPECT_EQ(joined.bytes_pulled(), 3900u);
@@ -122,6 +130,7 @@ TEST(JobProgressTest, BeforeItsFirstStepARestoredWorkerHasWhatItHadBefore) {
   const v1::Progress joined = JoinedProgress(Report(), since);
   EXPECT_EQ(joined.steps_done(), 200);
   EXPECT_EQ(joined.loss(), 0.5);
+  EXPECT_EQ(joined.drift(), 0.25);
   EXPECT_EQ(joined.median_step_seconds(), 0.1);
   EXPECT_EQ(JoinedProgress(Report(), v1::Progress()).steps_total(), 400);
   EXPECT_EQ(JoinedProgress(v1::Progress(), v1::Progress()).mean_staleness_seen(), 0);

@@ -1,15 +1,22 @@
 #include "server/coordinator/members/job_tables.h"
 
+#include <google/protobuf/util/message_differencer.h>
+
+#include <string>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
 #include "common/codec/table_codecs.h"
 #include "common/job/job_properties.h"
+#include "common/job/local_steps_check.h"
 #include "common/routing/job_view.h"
 #include "server/optimizer/table_optimizers.h"
 
 namespace capstan {
 namespace {
+
+using google::protobuf::util::MessageDifferencer;
 
 // `expected` is the number of `whose`.
 absl::Status CheckSameOwnArrays(uint32_t own_arrays, uint32_t expected, absl::string_view whose) {
@@ -19,15 +26,25 @@ absl::Status CheckSameOwnArrays(uint32_t own_arrays, uint32_t expected, absl::st
                    own_arrays, "; start every worker with the same job and the same program"));
 }
 
+constexpr char kNoLocalSteps[] = "no local steps";
+
+std::string Describe(const v1::LocalSteps& local_steps) {
+  return absl::StrCat("local steps of ", LocalStepsText(local_steps));
+}
+
 }  // namespace
 
 absl::Status JobTables::Take(const v1::RegisterWorkerRequest& worker, bool is_first,
                              uint64_t slice_bytes) {
   RETURN_IF_ERROR(CompareWithCheckpoint(worker));
+  if (worker.has_local_steps()) {
+    RETURN_IF_ERROR(CheckLocalSteps(worker.local_steps(), worker.is_replaceable()));
+  }
   if (is_first) RETURN_IF_ERROR(TakeFirst(worker, slice_bytes));
   RETURN_IF_ERROR(CheckSameTables(worker.tables(), specs_, "the first worker",
                                   "start every worker with the same job"));
-  return CheckSameOwnArrays(worker.own_arrays(), own_arrays_, "the first worker");
+  RETURN_IF_ERROR(CheckSameOwnArrays(worker.own_arrays(), own_arrays_, "the first worker"));
+  return CheckSameLocalSteps(worker);
 }
 
 absl::Status JobTables::Restore(const v1::JobConstants& constants, uint64_t slice_bytes) {
@@ -35,7 +52,13 @@ absl::Status JobTables::Restore(const v1::JobConstants& constants, uint64_t slic
   v1::RegisterWorkerRequest worker;
   *worker.mutable_tables() = constants.tables();
   worker.set_own_arrays(constants.own_arrays());
+  if (constants.has_local_steps()) *worker.mutable_local_steps() = constants.local_steps();
   return Take(worker, /*is_first=*/true, slice_bytes);
+}
+
+absl::Status JobTables::CheckChange(const v1::ConsistencySpec& change) const {
+  if (!local_steps_.has_value() || !change.has_mode()) return absl::OkStatus();
+  return CheckMomentumOfRounds(change, job_.optimizer(), specs_);
 }
 
 absl::Status JobTables::CompareWithCheckpoint(const v1::RegisterWorkerRequest& worker) const {
@@ -43,6 +66,19 @@ absl::Status JobTables::CompareWithCheckpoint(const v1::RegisterWorkerRequest& w
   RETURN_IF_ERROR(CheckSameTables(worker.tables(), restored_.manifest.tables(), "the checkpoint",
                                   "go on with the tables and the data of its job"));
   return CheckSameOwnArrays(worker.own_arrays(), restored_.manifest.own_arrays(), "the checkpoint");
+}
+
+absl::Status JobTables::CheckSameLocalSteps(const v1::RegisterWorkerRequest& worker) const {
+  if (worker.has_local_steps() == local_steps_.has_value() &&
+      (!local_steps_.has_value() ||
+       MessageDifferencer::Equivalent(worker.local_steps(), *local_steps_))) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      "this worker has ", worker.has_local_steps() ? Describe(worker.local_steps()) : kNoLocalSteps,
+      " where the first worker has ",
+      local_steps_.has_value() ? Describe(*local_steps_) : kNoLocalSteps,
+      "; start every worker with the same program and the same settings"));
 }
 
 absl::Status JobTables::TakeFirst(const v1::RegisterWorkerRequest& worker, uint64_t slice_bytes) {
@@ -59,6 +95,10 @@ absl::Status JobTables::TakeFirst(const v1::RegisterWorkerRequest& worker, uint6
   RETURN_IF_ERROR(CheckTableOptimizers(job_, worker.tables()));
   RETURN_IF_ERROR(CheckJobOptimizerIsUsed(job_, worker.tables()));
   RETURN_IF_ERROR(CheckSparseTables(job_, worker.tables()));
+  if (worker.has_local_steps()) {
+    RETURN_IF_ERROR(CheckTablesOfRounds(job_, worker.tables()));
+    local_steps_ = worker.local_steps();
+  }
   own_arrays_ = worker.own_arrays();
   specs_ = worker.tables();
   return absl::OkStatus();

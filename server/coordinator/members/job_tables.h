@@ -2,6 +2,7 @@
 #define SERVER_COORDINATOR_MEMBERS_JOB_TABLES_H_
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -13,9 +14,9 @@
 
 namespace capstan {
 
-// The tables of a job, and how many arrays of own state a worker has. The first worker brings both.
-// They must fit the job, and be the same as those of every other worker and of the checkpoint from
-// which the job goes on. Not thread-safe.
+// The tables of a job, how many arrays of own state a worker has, and its local steps. The first
+// worker brings them. They must fit the job, and be the same as those of every other worker and,
+// but for the local steps, of the checkpoint from which the job goes on. Not thread-safe.
 class JobTables {
  public:
   // Both must outlive this.
@@ -29,13 +30,19 @@ class JobTables {
   // Takes those of an earlier coordinator of the job.
   absl::Status Restore(const v1::JobConstants& constants, uint64_t slice_bytes);
 
+  // INVALID_ARGUMENT: the workers' local steps do not allow this change of the consistency.
+  absl::Status CheckChange(const v1::ConsistencySpec& change) const;
+
   const TableSpecs& specs() const { return specs_; }
   // CheckTables' result.
   const std::vector<uint64_t>& elements() const { return elements_; }
   uint32_t own_arrays() const { return own_arrays_; }
+  // None: a step is one step of a worker.
+  const std::optional<v1::LocalSteps>& local_steps() const { return local_steps_; }
 
  private:
   absl::Status CompareWithCheckpoint(const v1::RegisterWorkerRequest& worker) const;
+  absl::Status CheckSameLocalSteps(const v1::RegisterWorkerRequest& worker) const;
   absl::Status TakeFirst(const v1::RegisterWorkerRequest& worker, uint64_t slice_bytes);
 
   const v1::JobSpec& job_;
@@ -43,6 +50,7 @@ class JobTables {
   TableSpecs specs_;
   std::vector<uint64_t> elements_;
   uint32_t own_arrays_ = 0;
+  std::optional<v1::LocalSteps> local_steps_;
 };
 
 }  // namespace capstan

@@ -27,6 +27,7 @@ std::string RefusalOf(const v1::JobSpec& job, const JobFacts& facts) {
   if (HasPushCodec(job.codec())) return "pushes by a codec leave residuals that only it had";
   if (HasTopkPull(job.codec())) return "its copy of the values, for a topk of pulls, is gone";
   if (job.data().path() == kStandardInputPath) return "its samples, from standard input, are gone";
+  if (facts.tables.local_steps().has_value()) return "its local steps of the round are gone";
   for (const v1::TableSpec& table : facts.tables.specs()) {
     if (table.replies_mean()) return "the programs run the optimizer, and its state is not kept";
   }

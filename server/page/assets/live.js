@@ -149,6 +149,7 @@
       ['lost-servers', 'servers lost', String(status.servers_lost), false],
       ['replaced-servers', 'servers replaced', status.copies ? String(status.servers_replaced) : '', false],
       ['one-copy', 'shards with one copy', oneCopyText(status.copies), false],
+      ['rounds', 'rounds', status.rounds || '', true],
       ['place-replacements', 'replaced', (status.place_replacements || []).slice(-3).join('. '), true],
       ['checkpoint', 'checkpoint', checkpointText(status.checkpoint), true],
       ['copies', 'copies', status.copies ? status.copies.text : '', true],

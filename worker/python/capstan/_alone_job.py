@@ -33,6 +33,27 @@ def is_alone() -> bool:
     return True
 
 
+# What environment_place has said.
+_told: dict[str, int] = {}
+
+
+def environment_place(variable: str, default: int) -> int:
+    """RANK or WORLD_SIZE as the environment says, before there is a job."""
+    _told[variable] = int(os.environ.get(variable, default))
+    return _told[variable]
+
+
+def expect_places_as_told(job: Any) -> None:
+    """Raises WrongOrder if a program may have chosen its samples by another rank than the job's."""
+    for variable, number in [("RANK", job.rank), ("WORLD_SIZE", job.num_workers)]:
+        if _told.get(variable, number) != number:
+            raise WrongOrder(
+                f"before ct.attach, {variable} was taken to be {_told[variable]}, and now it is "
+                f"{number}: workers may have chosen the same samples; set {variable} for each worker "
+                "(capstan run does, with --rendezvous if it has --first_rank), or choose samples "
+                "after ct.attach")
+
+
 @functools.lru_cache(maxsize=None)  # in a notebook or a test, many models follow each other
 def say_alone() -> None:
     print("capstan: there is no job (CAPSTAN_COORDINATOR is not set): this program trains alone; "

@@ -167,6 +167,25 @@ class Job(OpenCollectives):
             number))
         return number.value
 
+    def _set_local_steps(self, sync_every: int, round_seconds: float, fragments: int,
+                         fragment_sync_delay: int) -> None:
+        """Each step of the job is a round of these local steps. Before `start`."""
+        whole = {"sync_every": sync_every, "fragments": fragments,
+                 "fragment_sync_delay": fragment_sync_delay}
+        for argument, value in whole.items():
+            expect_whole(argument, value, 2**63 if argument == "sync_every" else 2**31)
+        _library.check(self._open.library.capstan_set_local_steps(
+            self._open.pointer(), _library.LocalStepsStruct(
+                struct_size=ctypes.sizeof(_library.LocalStepsStruct),
+                round_seconds=float_of("round_seconds", round_seconds),
+                **{argument: int(value) for argument, value in whole.items()})))
+
+    def _note_round(self, local_steps: int, drift: float) -> None:
+        """What the round is that is under way, for progress and reports. Before `end_step`."""
+        expect_whole("local_steps", local_steps, 2**63)
+        _library.check(self._open.library.capstan_note_round(
+            self._open.pointer(), int(local_steps), float_of("drift", drift)))
+
     def start(self) -> None:
         """Joins the job, and waits until all its processes are there.
 

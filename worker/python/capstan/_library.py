@@ -10,7 +10,7 @@ from ctypes import c_uint32, c_void_p
 
 from capstan import _errors
 
-API_VERSION = 5
+API_VERSION = 6
 
 OK = 0
 TIMEOUT = 1
@@ -133,6 +133,18 @@ class SparseTableStruct(Structure):
     ]
 
 
+class LocalStepsStruct(Structure):
+    """capstan_local_steps"""
+
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("sync_every", c_int64),
+        ("round_seconds", c_double),
+        ("fragments", c_int32),
+        ("fragment_sync_delay", c_int32),
+    ]
+
+
 # The functions of capstan.h: what each returns, and its arguments.
 FUNCTIONS: dict[str, tuple[object, list[object]]] = {
     "capstan_api_version": (c_int32, []),
@@ -142,6 +154,7 @@ FUNCTIONS: dict[str, tuple[object, list[object]]] = {
     "capstan_add_table": (c_int32, [c_void_p, POINTER(TableStruct), POINTER(c_int32)]),
     "capstan_add_sparse_table":
         (c_int32, [c_void_p, POINTER(SparseTableStruct), POINTER(c_int32)]),
+    "capstan_set_local_steps": (c_int32, [c_void_p, POINTER(LocalStepsStruct)]),
     "capstan_start": (c_int32, [c_void_p, c_int64]),
     "capstan_rank": (c_int32, [c_void_p]),
     "capstan_num_workers": (c_int32, [c_void_p]),
@@ -181,6 +194,7 @@ FUNCTIONS: dict[str, tuple[object, list[object]]] = {
     "capstan_barrier": (c_int32, [c_void_p, c_int64]),
     "capstan_stop": (c_int32, [c_void_p, c_int32, POINTER(c_int32), c_int64]),
     "capstan_join": (c_int32, [c_void_p, POINTER(c_int32), c_int64]),
+    "capstan_note_round": (c_int32, [c_void_p, c_int64, c_double]),
     "capstan_end_step": (c_int32, [c_void_p, c_double, c_uint64, c_int64]),
     "capstan_finish": (c_int32, [c_void_p, POINTER(c_int32), c_int64]),
     "capstan_report": (c_int32, [c_void_p, c_double, c_double, c_uint64, c_int64]),

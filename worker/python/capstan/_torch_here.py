@@ -20,7 +20,7 @@ from capstan._table import Table
 from capstan._torch_carriers import gradient_of, plain, values_of
 from capstan._torch_checkpoint import CheckpointStates
 from capstan._torch_here_state import HereState
-from capstan._torch_hooks import BeforeForward, after_gradient
+from capstan._torch_hooks import after_gradient, hook_forwards
 from capstan._torch_optimizers import replace_methods
 from capstan._torch_plan import BUFFERS, Plan, Planned
 from capstan._torch_refusals import (expect_group_sizes, expect_one_loss, group_sizes,
@@ -88,11 +88,7 @@ class HereTrainer:
             self._plan.shared_state.take(values_of(buffers))
 
     def _hook_model(self, model: torch.nn.Module) -> None:
-        for module in model.modules():
-            hook = module.register_forward_pre_hook(BeforeForward(self, {}))
-            hooks: Any = module._forward_pre_hooks
-            hooks.move_to_end(hook.id, last=False)
-            self._hooks.append(hook)
+        self._hooks += hook_forwards(self, model)
         trainer = weakref.ref(self)
         for one in self._parameters:
             def on_gradient(*unused: object, one: _Parameter = one) -> None:

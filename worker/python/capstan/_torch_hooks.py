@@ -81,12 +81,23 @@ def hook_modules(trainer: ForwardOwner, model: torch.nn.Module,
             continue
         own = {name: by_tensor[id(tensor)] for name, tensor in module._parameters.items()
                if id(tensor) in by_tensor}
-        hook = module.register_forward_pre_hook(BeforeForward(trainer, own))
-        # Before hooks that compute with parameters, as those of weight_norm.
-        hooks: Any = module._forward_pre_hooks
-        hooks.move_to_end(hook.id, last=False)
-        added += [hook, module._register_load_state_dict_pre_hook(BeforeLoad(trainer, own))]
+        added += [_hook_forward(trainer, module, own),
+                  module._register_load_state_dict_pre_hook(BeforeLoad(trainer, own))]
     return added
+
+
+def hook_forwards(trainer: ForwardOwner, model: torch.nn.Module) -> list[Any]:
+    """The trainer hears of each module's forward."""
+    return [_hook_forward(trainer, module, {}) for module in model.modules()]
+
+
+def _hook_forward(trainer: ForwardOwner, module: torch.nn.Module,
+                  own: Mapping[str, Parameter]) -> Any:
+    hook = module.register_forward_pre_hook(BeforeForward(trainer, own))
+    # Before hooks that compute with parameters, as those of weight_norm.
+    hooks: Any = module._forward_pre_hooks
+    hooks.move_to_end(hook.id, last=False)
+    return hook
 
 
 def on_gradient(trainer: HookOwner, parameter: Parameter) -> tuple[Any, object]:

@@ -18,15 +18,16 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 from typing import Any, Callable, Iterable, Iterator, Mapping, Optional, Sequence, TypeVar, Union
 
 import torch
 
 from capstan import _connect
-from capstan._alone_job import AloneJob, is_alone, say_alone
+from capstan._alone_job import (AloneJob, environment_place, expect_places_as_told, is_alone,
+                                say_alone)
 from capstan._errors import InvalidArgument, WrongOrder
 from capstan._job import Job
+from capstan._optimizers import Optimizer
 from capstan._torch_alone import AloneTrainer
 from capstan._torch_checkpoint import Batches, RandomState
 from capstan._torch_embedding_bag import EmbeddingBag
@@ -34,6 +35,7 @@ from capstan._torch_exported import optimizer_state_dict
 from capstan._torch_group import TrainerGroup
 from capstan._torch_here import HereTrainer
 from capstan._torch_lion import Lion
+from capstan._torch_local_steps import OUTER, LocalStepsTrainer
 from capstan._torch_refusals import expect_max_norm, expect_replaceable
 from capstan._torch_trainer import Trainer
 
@@ -41,6 +43,7 @@ __all__ = [
     "Batches",
     "EmbeddingBag",
     "Lion",
+    "LocalSteps",
     "RandomState",
     "Trainer",
     "all_reduce",
@@ -65,12 +68,10 @@ __all__ = [
 
 Model = TypeVar("Model", bound=torch.nn.Module)
 
-AnyTrainer = Union[Trainer, AloneTrainer, HereTrainer, TrainerGroup]
+AnyTrainer = Union[Trainer, AloneTrainer, HereTrainer, TrainerGroup, LocalStepsTrainer]
 _attached: Optional[AnyTrainer] = None
 # Within attach_together: the models so far.
 _group: Optional[TrainerGroup] = None
-# What rank and world_size have said before `attach`, of the environment.
-_told: dict[str, int] = {}
 
 
 def attach(model: Model,
@@ -134,7 +135,7 @@ def attach(model: Model,
                                 AloneJob() if is_by_itself else job or _connect.connect)
         if is_by_itself:
             say_alone()
-        _expect_places_as_told(_attached.job)
+        expect_places_as_told(_attached.job)
         return model
     if optimizer_runs != "servers":
         raise InvalidArgument("optimizer_runs: expected \"servers\" or \"here\", got "
@@ -160,7 +161,7 @@ def attach(model: Model,
                             job or functools.partial(_connect.connect, replaceable=replaceable),
                             max_norm_per_worker=max_norm_per_worker, grad_scaler=grad_scaler,
                             overlap=overlap)
-    _expect_places_as_told(_attached.job)
+    expect_places_as_told(_attached.job)
     return model
 
 
@@ -194,7 +195,66 @@ def attach_together(*, job: Optional[Job] = None) -> Iterator[None]:
     _attached = group
     if is_by_itself:
         say_alone()
-    _expect_places_as_told(group.job)
+    expect_places_as_told(group.job)
+
+
+class LocalSteps(LocalStepsTrainer):
+    """Joins the job with a worker that trains alone for many steps, then exchanges once (DiLoCo).
+
+        local = ct.LocalSteps(model, inner, sync_every=50)
+        for x, y in loader:
+            loss = criterion(model(x), y)
+            loss.backward()
+            inner.step()
+            inner.zero_grad()
+            ct.step(loss)  # only notes the loss
+        if ct.finish():
+            ct.report(test_accuracy=accuracy(model))
+
+    A step of the job is a round of local steps. Then each worker pushes what it has changed, `values -
+    local`, and the servers apply `outer` to it: under BSP to the mean over the workers. The next round
+    begins with the new values. All workers do the same number of rounds. It is a context manager,
+    too: the block's end finishes the job, and `is_evaluator` says what ct.finish() would.
+
+    inner: any optimizer of torch, or a list of them, which all step in a local step. Clipping,
+        GradScaler, schedulers and torch.compile are the program's own, as with one process.
+    sync_every: local steps of a round; 50 unless given.
+    outer: the servers' optimizer. Without momentum or with 0.5 at most under SSP and async.
+    fragments: the layers are split into so many parts. Part p is pushed after local step
+        (p + 1) sync_every / fragments of the round, so that no moment needs the whole link.
+    fragment_sync_delay: a part takes the new values so many local steps after its push, and what the
+        worker has done meanwhile is kept. Below sync_every / fragments.
+    fragment_update_alpha: in place of that, so much of the local value is blended with the new one, as
+        by torchft. It has measured worse.
+    round_seconds: in place of sync_every: a worker does what it can in this time, and a slow one
+        does fewer steps instead of holding up the others.
+    keep_inner_state: the checkpoints have the state of `inner`: under BSP, with one fragment and no
+        delay, a restored job then has the bits of an undisturbed one. Unless given: of models with up
+        to 4 million parameters. At most 64 MiB with all other states.
+    job: capstan.connect() unless given. Without it and without CAPSTAN_COORDINATOR the program trains
+        alone, and `inner` is all that steps.
+
+    Raises InvalidArgument: settings that do not fit each other, the model or those of other workers.
+    """
+
+    def __init__(self, model: torch.nn.Module,
+                 inner: Union[torch.optim.Optimizer, Iterable[torch.optim.Optimizer]], *,
+                 sync_every: Optional[int] = None, outer: Optimizer = OUTER, fragments: int = 1,
+                 fragment_sync_delay: int = 0, fragment_update_alpha: Optional[float] = None,
+                 round_seconds: Optional[float] = None, keep_inner_state: Optional[bool] = None,
+                 job: Optional[Job] = None) -> None:
+        global _attached
+        _expect_none_attached()
+        is_by_itself = job is None and is_alone()
+        super().__init__(model, inner, AloneJob() if is_by_itself else job or _connect.connect,
+                         sync_every=sync_every, outer=outer, fragments=fragments,
+                         fragment_sync_delay=fragment_sync_delay,
+                         fragment_update_alpha=fragment_update_alpha, round_seconds=round_seconds,
+                         keep_inner_state=keep_inner_state)
+        _attached = self
+        if is_by_itself:
+            say_alone()
+        expect_places_as_told(self.job)
 
 
 def _expect_none_attached() -> None:
@@ -202,25 +262,6 @@ def _expect_none_attached() -> None:
         raise WrongOrder("a model is attached already; attach all models of a program within one "
                          "`with ct.attach_together():`, which says more; where a program begins "
                          "again without a job, as in a notebook, it calls ct.finish() before")
-
-
-def _expect_places_as_told(job: Union[Job, AloneJob]) -> None:
-    _expect_as_told("RANK", job.rank)
-    _expect_as_told("WORLD_SIZE", job.num_workers)
-
-
-def _expect_as_told(variable: str, number: int) -> None:
-    if _told.get(variable, number) != number:
-        raise WrongOrder(
-            f"before ct.attach, {variable} was taken to be {_told[variable]}, and now it is "
-            f"{number}: workers may have chosen the same samples; set {variable} for each worker "
-            "(capstan run does, with --rendezvous if it has --first_rank), or choose samples after "
-            "ct.attach")
-
-
-def _tell(variable: str, default: int) -> int:
-    _told[variable] = int(os.environ.get(variable, default))
-    return _told[variable]
 
 
 def _trainer() -> AnyTrainer:
@@ -239,7 +280,8 @@ def _trainer_in_step() -> AnyTrainer:
 
 def step(loss: Union[float, torch.Tensor, None] = None, samples: int = 0, *,
          optimizer: Optional[torch.optim.Optimizer] = None) -> None:
-    """Ends a step, in place of optimizer.step() and zero_grad(). Schedulers step afterwards.
+    """Ends a step, in place of optimizer.step() and zero_grad(). Schedulers step afterwards. With
+    LocalSteps it only notes the loss.
 
     loss: the mean over `samples` samples, for progress and reports.
     optimizer: the one that steps, of several models: attach_together says more.
@@ -248,10 +290,9 @@ def step(loss: Union[float, torch.Tensor, None] = None, samples: int = 0, *,
     if isinstance(trainer, TrainerGroup):
         trainer.step(loss, samples, optimizer)
         return
-    if isinstance(trainer, HereTrainer):
+    if isinstance(trainer, (HereTrainer, LocalStepsTrainer)):
         if optimizer is not None:
-            raise InvalidArgument("optimizer: with optimizer_runs=\"here\" call optimizer.step() "
-                                  "before ct.step()")
+            raise InvalidArgument("optimizer: the program steps it itself, before ct.step()")
     elif optimizer is not None and optimizer is not trainer._optimizer:
         raise InvalidArgument("optimizer: expected the one that was given to ct.attach")
     trainer.step(loss, samples)
@@ -346,12 +387,12 @@ def next_step() -> int:
 
 def rank() -> int:
     """This worker's rank, from 0. Before `attach`: the environment's RANK, or 0."""
-    return _tell("RANK", 0) if _attached is None else _attached.job.rank
+    return environment_place("RANK", 0) if _attached is None else _attached.job.rank
 
 
 def world_size() -> int:
     """The number of workers. Before `attach`: the environment's WORLD_SIZE, or 1."""
-    return _tell("WORLD_SIZE", 1) if _attached is None else _attached.job.num_workers
+    return environment_place("WORLD_SIZE", 1) if _attached is None else _attached.job.num_workers
 
 
 def without_module_prefix(state_dict: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:

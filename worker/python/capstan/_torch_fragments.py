@@ -1,0 +1,108 @@
+"""The parameters of a model with local steps: what leaves, and how new values come in."""
+
+from __future__ import annotations
+
+import math
+from typing import Optional, Sequence
+
+import torch
+
+from capstan._table import Table
+from capstan._torch_carriers import gradient_of, values_of
+from capstan._torch_plan import Planned
+
+
+class LocalParameter:
+    """A parameter that the program changes between two exchanges.
+
+    The library's values are those that the worker had last taken in, as long as no exchange of the
+    table is open.
+    """
+
+    def __init__(self, planned: Planned, table: Table) -> None:
+        self.name = planned.name
+        self.tensor = planned.tensor
+        self._table = table
+        self._pushed: Optional[torch.Tensor] = None  # the values when it was pushed
+
+    def begin(self) -> None:
+        """The job has started: takes the servers' values."""
+        self._table.wait()
+        self._values = values_of(self._table)
+        self._gradient = gradient_of(self._table)
+        self.replace()
+
+    def push(self, keeps: bool) -> tuple[float, float]:
+        """Sends values - local. Returns the squares of the norms of both.
+
+        keeps: what is done until the new values are there will count.
+        """
+        with torch.no_grad():
+            difference = self._gradient.copy_(self.tensor.detach())
+            torch.sub(self._rounded(), difference, out=difference)
+        if keeps:
+            self._pushed = self.tensor.detach().clone()
+        squares = _square(difference), _square(self._values)
+        self._table._layer.push()
+        return squares
+
+    def wait(self) -> None:
+        self._table.wait()
+
+    def replace(self) -> None:
+        """The new values take the place of the local ones."""
+        with torch.no_grad():
+            self.tensor.copy_(self._values)
+
+    def keep(self) -> None:
+        """The new values, and what was done since the push."""
+        assert self._pushed is not None
+        with torch.no_grad():
+            done = self.tensor.float() - self._pushed.float()
+            self.tensor.copy_(done.add_(self._values.to(done.device)))
+        self._pushed = None
+
+    def blend(self, alpha: float) -> None:
+        """alpha of the local values, and 1 - alpha of the new ones."""
+        with torch.no_grad():
+            local = self.tensor.float()
+            self.tensor.copy_(torch.lerp(self._values.to(local.device), local, alpha))
+
+    def _rounded(self) -> torch.Tensor:
+        """The servers' values as the parameter had taken them."""
+        if self.tensor.dtype == torch.float32:
+            return self._values
+        return self._values.to(self.tensor.dtype).float()
+
+
+class Fragment:
+    """A part of the layers, pushed at a moment of its own."""
+
+    def __init__(self, parameters: Sequence[LocalParameter]) -> None:
+        self.parameters = parameters
+        self.due: Optional[int] = None  # the local step after which it takes the new values, if open
+
+    @property
+    def is_open(self) -> bool:
+        return self.due is not None
+
+
+def split(planned: Sequence[Planned], fragments: int) -> list[range]:
+    """The parameters of each fragment: neighbours, with about as many elements in each."""
+    total = sum(one.tensor.numel() for one in planned)
+    bounds, done = [0], 0
+    for index, one in enumerate(planned):
+        # A parameter belongs to the fragment in which its middle lies, and each one has some.
+        wanted = math.floor((done + one.tensor.numel() / 2) * fragments / total)
+        rest = len(planned) - index
+        while len(bounds) <= wanted and len(bounds) < fragments and bounds[-1] < index:
+            bounds.append(index)
+        if rest == fragments - len(bounds) and bounds[-1] < index:
+            bounds.append(index)
+        done += one.tensor.numel()
+    return [range(begin, end) for begin, end in zip(bounds, [*bounds[1:], len(planned)])]
+
+
+def _square(tensor: torch.Tensor) -> float:
+    norm: torch.Tensor = torch.linalg.vector_norm(tensor, dtype=torch.float64)
+    return float(norm)**2
