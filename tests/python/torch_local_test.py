@@ -111,8 +111,7 @@ class TorchLocalTest(unittest.TestCase):
         self.workers.run("refuses")
 
     def test_what_the_job_refuses(self) -> None:
-        self.workers.run("needs", "--consistency=async", text="momentum", sync_every=2)
-        self.workers.run("needs", text="sync_every", sync_every=2, ranks={"sync_every": 4})
+        self.workers.run("needs", "--consistency=async", text="momentum")
 
     def test_a_restored_job_has_the_bits_of_an_undisturbed_one(self) -> None:
         with tempfile.TemporaryDirectory() as folder:

@@ -101,7 +101,15 @@ bool CanLackCopies(const Scenario& scenario) {
   return false;
 }
 
+// A server with copies that is lost while the job trains may be lost before that for a coordinator
+// that goes on with an older state.
+bool IsLostBeforeTraining(const Scenario& scenario, absl::string_view reason) {
+  return !scenario.coordinator_losses.empty() && !scenario.server_losses.empty() &&
+         scenario.job.cluster().replicas() > 1 && absl::StrContains(reason, "its shards are lost");
+}
+
 bool MayFailFor(const Scenario& scenario, absl::string_view reason) {
+  if (IsLostBeforeTraining(scenario, reason)) return true;
   if (absl::StrContains(reason, kNoCopy)) return CanLackCopies(scenario);
   if (scenario.replaces_all && absl::StrContains(reason, "(--allow_other_bits)")) return false;
   if (absl::StrContains(reason, kInitialLost)) {

@@ -307,6 +307,21 @@ TEST_F(FileStateStoreTest, WhatIsRemovedWhileItIsReadIsNotMissed) {
   EXPECT_EQ(StepAfterRestart(), 40);
 }
 
+TEST_F(FileStateStoreTest, AnErrorOfTheDiskIsNoMissingState) {
+  const FileStateStore::Opened first = Open();
+  ASSERT_TRUE(Save(*first.store, 10).ok());
+  FailOnce("Read", Effect::kNothing);
+  EXPECT_THAT(RefusalCode(absl::StatusCode::kResourceExhausted), HasSubstr(": no room"));
+  int reads = 0;  // the state, and its constants
+  before_ = [&](absl::string_view operation, const std::string&) {
+    if (operation != "Read" || ++reads != 2) return;
+    before_ = nullptr;
+    constants_ = Constants("b");
+    for (const int64_t step : {20, 30, 40}) ASSERT_TRUE(Save(*first.store, step).ok());
+  };
+  EXPECT_EQ(StepAfterRestart(), 40) << "its constants were removed meanwhile";
+}
+
 TEST_F(FileStateStoreTest, OtherNamesAreLeftAlone) {
   ASSERT_TRUE(Save(*Open().store, 10).ok());
   const std::vector<std::string> others = {"lock", "notes.txt", "term-7", "term-000001/state-2",

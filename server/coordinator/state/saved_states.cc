@@ -69,6 +69,7 @@ class StateReader {
     return states;
   }
 
+  // NOT_FOUND: one of its files is missing.
   absl::StatusOr<SavedJob> Read(const StateId& id) const {
     SavedJob job;
     RETURN_IF_ERROR(ReadMessage(id.path(), job.state).status());
@@ -81,7 +82,7 @@ class StateReader {
     auto constants = std::make_shared<v1::JobConstants>();
     const absl::StatusOr<uint64_t> hash = ReadMessage(path, *constants);
     if (absl::IsNotFound(hash.status())) {
-      return absl::DataLossError(absl::StrCat(PathOf(path), ": expected the constants that ",
+      return absl::NotFoundError(absl::StrCat(PathOf(path), ": expected the constants that ",
                                               id.path(), " names, got no such file"));
     }
     RETURN_IF_ERROR(hash.status());
@@ -94,7 +95,7 @@ class StateReader {
     return job;
   }
 
-  // The error of a damaged state, the newest one, with what to do.
+  // The error of a damaged or incomplete state, the newest one, with what to do.
   absl::Status WithAdvice(const absl::Status& error, const std::vector<StateId>& states) const {
     std::vector<std::string> damaged;
     for (const StateId& state : states) {
@@ -153,19 +154,18 @@ absl::StatusOr<std::vector<uint64_t>> ListTerms(StateFolder& folder) {
 absl::StatusOr<std::optional<SavedJob>> ReadNewestState(StateFolder& folder,
                                                         const std::string& dir) {
   const StateReader reader(folder, dir);
-  std::string last;
+  std::string incomplete;
   while (true) {
     ASSIGN_OR_RETURN(const std::vector<StateId> states, reader.List());
     if (states.empty()) return std::nullopt;
     absl::StatusOr<SavedJob> job = reader.Read(states.front());
     if (job.ok()) return *std::move(job);
     const std::string path = states.front().path();
-    if (path == last) {
-      return absl::IsDataLoss(job.status()) ? reader.WithAdvice(job.status(), states)
-                                            : job.status();
-    }
+    const bool is_missing = absl::IsNotFound(job.status());
+    if (!is_missing && !absl::IsDataLoss(job.status())) return job.status();
+    if (!is_missing || path == incomplete) return reader.WithAdvice(job.status(), states);
     // A coordinator that still runs may have removed it, after it has written newer ones.
-    last = path;
+    incomplete = path;
   }
 }
 
