@@ -130,6 +130,6 @@ check "beside Debian's torch" imports_in_both_orders "${debian[@]}"
 check "types" "${cached}/bin/mypy" --strict --cache-dir="${HOME}/.cache/capstan/mypy" \
   worker/python/capstan
 run_modules "${python}" replaced_test torch_test torch_alone_test torch_checkpoint_test torch_codec_test \
-  torch_embedding_test torch_gpu_test torch_group_test torch_here_test torch_plan_test torch_read_test \
-  torch_recipe_test torch_state_test numpy_test process_test examples_test
+  torch_embedding_test torch_gpu_test torch_group_test torch_here_test torch_local_test torch_plan_test \
+  torch_read_test torch_recipe_test torch_state_test numpy_test process_test examples_test
 print_counts

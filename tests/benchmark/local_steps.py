@@ -8,7 +8,9 @@ seed, with the same AdamW and the same schedule: under BSP with an exchange of f
 
   loss, bsp_loss   held-out loss a character, means over seeds
   bytes_ratio      bytes that BSP has sent, pushes and pulls, over those of local steps
-  stall_s          seconds that a worker of local steps has waited for values, over all its rounds
+  stall_s          seconds that a worker of local steps has waited for values, over all its rounds:
+                   of the worker that has waited most
+  stall_share      the same, as a share of the time of all rounds
   round_s          seconds of a round, with computing
   diloco_loss      with --peer: of a plain DiLoCo over Gloo's all-reduce, which sends float32
 
@@ -111,7 +113,10 @@ class Local:
         import capstan.torch as ct
 
         self._ct = ct
-        self._local = ct.LocalSteps(model, optimizer, sync_every=options.sync_every,
+        by_time = options.round_seconds is not None
+        self._local = ct.LocalSteps(model, optimizer,
+                                    sync_every=None if by_time else options.sync_every,
+                                    round_seconds=options.round_seconds,
                                     fragments=options.fragments,
                                     fragment_sync_delay=options.fragment_sync_delay,
                                     fragment_update_alpha=options.fragment_update_alpha)
@@ -120,6 +125,10 @@ class Local:
     @property
     def stall(self):
         return self._local.seconds_waiting
+
+    @property
+    def rounds(self):
+        return self._local.rounds
 
     def step(self, model, loss):
         loss.backward()
@@ -187,17 +196,25 @@ def run_worker(options):
     rank = int(os.environ["RANK"])
     generator = torch.Generator().manual_seed(1000 * options.seed + rank)
     began = time.monotonic()
-    for _ in range(steps):
+    done = 0
+    while done < steps if options.round_seconds is None else trainer.rounds < options.rounds:
+        step_began = time.monotonic()
         starts = torch.randint(len(training) - LENGTH, (options.batch,), generator=generator)
-        trainer.step(model, loss_of(model, training, starts.tolist()))
+        loss = loss_of(model, training, starts.tolist())
+        if rank == 0 and options.slow > 1:
+            time.sleep(3 * (options.slow - 1) * (time.monotonic() - step_began))  # backward is twice that
+        trainer.step(model, loss)
         schedule.step()
+        done += 1
     seconds = time.monotonic() - began
-    if not trainer.finish():
+    is_evaluator = trainer.finish()
+    figures = {"stall_s": trainer.stall, "round_s": seconds / options.rounds, "local_steps": done}
+    if is_evaluator:
+        figures["loss"] = held_out_loss(model, held_out)
+        figures["parameters"] = sum(one.numel() for one in model.parameters())
+    pathlib.Path(f"{options.figures}-{rank}").write_text(json.dumps(figures))
+    if not is_evaluator:
         return
-    figures = {"loss": held_out_loss(model, held_out), "stall_s": trainer.stall,
-               "round_s": seconds / options.rounds,
-               "parameters": sum(one.numel() for one in model.parameters())}
-    pathlib.Path(options.figures).write_text(json.dumps(figures))
     if options.role != "diloco":
         trainer._ct.report(test_loss=figures["loss"])
 
@@ -210,8 +227,9 @@ def measure(role, seed, options):
                   f"--figures={figures}"]
         for name in ("sync_every", "rounds", "batch", "fragments", "fragment_sync_delay"):
             worker.append(f"--{name}={getattr(options, name)}")
-        if options.fragment_update_alpha is not None:
-            worker.append(f"--fragment_update_alpha={options.fragment_update_alpha}")
+        for name in ("fragment_update_alpha", "round_seconds", "slow"):
+            if role == "local" and getattr(options, name) is not None:
+                worker.append(f"--{name}={getattr(options, name)}")
         if role == "diloco":
             command = [sys.executable, "-m", "torch.distributed.run", "--standalone",
                        f"--nproc_per_node={options.workers}", *worker[1:]]
@@ -221,9 +239,11 @@ def measure(role, seed, options):
                        "--num_servers=1", f"--run_dir={folder}/run", f"--push_codec={codec}",
                        f"--pull_codec={codec}", f"--worker_command={' '.join(worker)}"]
         ended = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        if ended.returncode != 0 or not figures.exists():
+        of_workers = [json.loads(path.read_text()) for path in pathlib.Path(folder).glob("figures-*")]
+        if ended.returncode != 0 or len(of_workers) != options.workers:
             sys.exit(f"{role} failed: {ended.stdout[-3000:]}")
-        found = json.loads(figures.read_text())
+        found = {name: max(one[name] for one in of_workers if name in one)
+                 for name in ("loss", "parameters", "stall_s", "round_s")}
         summary = pathlib.Path(folder) / "run" / "summary.json"
         if summary.exists():
             read = json.loads(summary.read_text())
@@ -250,6 +270,7 @@ def compare(options):
         "loss_ratio": mean(local, "loss") / mean(bsp, "loss"),
         "bytes_ratio": mean(bsp, "bytes") / mean(local, "bytes"),
         "stall_s": mean(local, "stall_s"), "round_s": mean(local, "round_s"),
+        "stall_share": mean(local, "stall_s") / options.rounds / mean(local, "round_s"),
     }
     if options.peer:
         figures["diloco_loss"] = mean(runs["diloco"], "loss")
@@ -272,6 +293,9 @@ def parse():
     parser.add_argument("--fragments", type=int, default=1, help="1")
     parser.add_argument("--fragment_sync_delay", type=int, default=0, help="0")
     parser.add_argument("--fragment_update_alpha", type=float, help="as of ct.LocalSteps; none")
+    parser.add_argument("--round_seconds", type=float, help="rounds by time, of local steps; none")
+    parser.add_argument("--slow", type=float, default=1,
+                        help="worker 0's step takes about so many times as long, with local steps; 1")
     parser.add_argument("--batch", type=int, default=8, help="samples of a worker's step; 8")
     parser.add_argument("--seeds", type=int, default=2, help="2")
     parser.add_argument("--peer", action="store_true", help="a plain DiLoCo over Gloo, too")

@@ -524,6 +524,17 @@ std::vector<Listed> AllListed() {
       IsTestedBy(kPythonTest,
                  "python -m capstan run --num_workers=2 --num_servers=2 "
                  "--worker_command=\"python worker/python/examples/digits.py\""),
+      IsTestedBy(kPythonTest,
+                 "capstan_coordinator --model=program --num_workers=2 --num_servers=1 "
+                 "--push_codec=int8 --pull_codec=int8 --listen=0.0.0.0:4000 --keys=keys "
+                 "--state=state &"),
+      IsTestedBy(kPythonTest,
+                 "capstan_server --coordinator=servers.example.com:4000 --listen=0.0.0.0:4001 "
+                 "--advertise_host=servers.example.com --keys=keys &"),
+      IsTestedBy(kPythonTest, "capstan keys --out=keys --hosts=servers.example.com"),
+      IsTestedBy(kPythonTest,
+                 "CAPSTAN_COORDINATOR=servers.example.com:4000 CAPSTAN_KEYS=keys python "
+                 "worker/python/examples/local_steps.py"),
       DoesNotTrain("deploy/torch_test.sh"),
       DoesNotTrain("PYTHONPATH=tests/python python3.13 tests/python/run_tests.py "
                    "library_test numpy_test process_test"),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 import re
+import socket
 import subprocess
 import sys
 import tempfile
@@ -13,6 +15,7 @@ import unittest
 import torch
 
 import capstan.torch as ct
+from harness import PROGRAMS
 
 REPOSITORY = pathlib.Path(__file__).parents[2]
 EXAMPLES = REPOSITORY / "worker/python/examples"
@@ -31,6 +34,12 @@ def _run(example: str, *flags: str) -> tuple[dict[str, object], str]:
         if done.returncode != 0:
             raise AssertionError(f"{example}: {done.stdout}{done.stderr}{logs}")
         return dict(json.loads(summary.read_text())), done.stdout + logs
+
+
+def _free_port() -> int:
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])
 
 
 class ExamplesTest(unittest.TestCase):
@@ -57,6 +66,32 @@ class ExamplesTest(unittest.TestCase):
         self.assertGreaterEqual(summary["test_accuracy"], 0.95)
         self.assertEqual(summary["steps"], 30)
         self.assertIn("after 30 rounds", said)
+
+    def test_workers_of_two_clusters_train_as_the_guide_says(self) -> None:
+        guide = (REPOSITORY / "deploy/guide/local-steps.md").read_text()
+        servers, worker = re.findall(r"```\n(.*?)```", guide, re.DOTALL)[-2:]
+        with tempfile.TemporaryDirectory() as folder:
+            bin_dir = pathlib.Path(folder) / "bin"
+            bin_dir.mkdir()
+            (bin_dir / "python").symlink_to(sys.executable)
+            (pathlib.Path(folder) / "worker").symlink_to(REPOSITORY / "worker")
+            script = "\n".join([
+                "trap 'kill $(jobs -p)' EXIT", servers.replace(" &\n", " >>servers.log 2>&1 &\n"),
+                *(f"{worker.strip()} >worker-{rank}.log 2>&1 & workers[{rank}]=$!"
+                  for rank in (0, 1)), "wait ${workers[0]} && wait ${workers[1]}"])
+            script = script.replace("servers.example.com", "127.0.0.1").replace("0.0.0.0", "127.0.0.1")
+            for port in ("4000", "4001"):
+                script = script.replace(f":{port}", f":{_free_port()}")
+            path = f"{bin_dir}:{PROGRAMS}:{os.environ['PATH']}"
+            done = subprocess.run(["bash", "-c", script], cwd=folder, capture_output=True, text=True,
+                                  timeout=300, env={**os.environ, "PATH": path})
+            logs = {log.name: log.read_text(errors="replace")
+                    for log in pathlib.Path(folder).glob("*.log")}
+        self.assertEqual(done.returncode, 0, (done, logs))
+        accuracies = re.findall(r"test accuracy ([\d.]+) after 30 rounds",
+                                logs["worker-0.log"] + logs["worker-1.log"])
+        self.assertEqual(len(accuracies), 1, logs)
+        self.assertGreaterEqual(float(accuracies[0]), 0.95)
 
     def test_the_transformer_writes_better_than_chance(self) -> None:
         self.assertLess(_run("char_transformer.py")[0]["test_loss"], 2.7)

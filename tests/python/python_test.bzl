@@ -25,6 +25,7 @@ def python_test(name, modules, size = "medium"):
             ":modules",
             "package.sh",
             "//:README.md",
+            "//deploy:guide/local-steps.md",
             "//worker/client_api:capstan.h",
             "//worker/python:README.md",
             "//worker/python:examples",

@@ -1,6 +1,7 @@
-"""A program that declares itself replaceable, and that ends itself by SIGKILL where it is told.
+"""A program that ends itself by SIGKILL where it is told. With numpy and torch it declares itself
+replaceable; with local a step is a round of local steps.
 
-usage: replaced_program.py numpy|torch END_FILE LOSSES
+usage: replaced_program.py numpy|torch|local END_FILE LOSSES
 
 LOSSES: RANK-STEP-WHERE,... WHERE: begin, within (some gradients have left) or end of the step; asked: the
 same end, by SIGTERM. Each loss happens once: a file beside END_FILE keeps it in mind."""
@@ -123,9 +124,35 @@ def train_modules(losses: Losses) -> bytes:
             + numpy.float64(mean).tobytes())
 
 
+def train_rounds(losses: Losses) -> bytes:
+    import torch
+    from torch import nn
+
+    import capstan.torch as ct
+
+    torch.manual_seed(1)
+    model = nn.Sequential(nn.Linear(8, 130), nn.Tanh(), nn.Dropout(0.2), nn.Linear(130, 3))
+    inner = torch.optim.AdamW(model.parameters(), lr=0.01)
+    outer = capstan.SGD(lr=0.7, momentum=0.5, nesterov=True)
+    local = ct.LocalSteps(model, inner, sync_every=4, outer=outer)
+    scheduler = torch.optim.lr_scheduler.StepLR(inner, 7, 0.8)
+    ct.checkpoint_state("scheduler", scheduler)
+    while local.rounds < STEPS:
+        losses.at(ct.rank(), local.rounds, ("begin", "first", "within", "end")[local.local_step])
+        torch.manual_seed(1000 * ct.rank() + 4 * local.rounds + local.local_step)
+        x = torch.randn(16, 8)
+        inner.zero_grad()
+        nn.functional.cross_entropy(model(x), x[:, :3].argmax(1)).backward()
+        inner.step()
+        scheduler.step()
+    if not ct.finish():
+        return b""
+    return b"".join(one.detach().numpy().tobytes() for one in model.parameters())
+
+
 if __name__ == "__main__":
     the_end = pathlib.Path(sys.argv[2])
-    values = (train_arrays if sys.argv[1] == "numpy" else train_modules)(
-        Losses(the_end, sys.argv[3]))
+    train = {"numpy": train_arrays, "torch": train_modules, "local": train_rounds}[sys.argv[1]]
+    values = train(Losses(the_end, sys.argv[3]))
     if values:
         the_end.write_text(hashlib.sha256(values).hexdigest())

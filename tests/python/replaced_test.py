@@ -29,7 +29,7 @@ class ReplacedTest(unittest.TestCase):
         done = subprocess.run(
             [PROGRAMS / "capstan", "run", f"--worker_command={program}", "--num_workers=2",
              "--num_servers=2", "--shard_count=5", "--slice_bytes=256", "--quiet",
-             f"--run_dir={end}-run", "--steps=10" if kind == "numpy" else "--steps=20", *flags],
+             f"--run_dir={end}-run", "--steps=20" if kind == "torch" else "--steps=10", *flags],
             text=True, stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT_SECONDS,
             check=False)
         self.assertEqual(done.returncode, 0, done.stdout[-3000:] + done.stderr[-3000:])
@@ -48,6 +48,16 @@ class ReplacedTest(unittest.TestCase):
                 self.assertRegex(said, "worker 1 was lost at step 5 and replaced after .* s; nothing")
                 # Or later, as the signal may come to another thread first. Step 6 is done.
                 self.assertRegex(said, "worker 0 was lost at step [78] and replaced")
+
+    def test_a_lost_worker_with_local_steps(self) -> None:
+        whole, _ = self._run("local", "")
+        kept = f"--checkpoint_dir={self.folder / 'kept'}"
+        end, said = self._run("local", "1-5-within,0-8-begin", "--restart=on_failure", kept,
+                              "--checkpoint_steps=2")
+        self.assertEqual(end, whole)
+        self.assertIn("restarted 2 times", said)
+        _, said = self._run("local", "1-5-within", "--consistency=async", "--num_workers=4")
+        self.assertRegex(said, "workers lost +1")
 
     def test_a_model_with_a_state_of_its_own_is_refused(self) -> None:
         model = torch.nn.Sequential(Mlp(), torch.nn.BatchNorm1d(3))
