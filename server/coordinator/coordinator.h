@@ -121,6 +121,7 @@ class Coordinator : public CoordinatorEndpoint {
   void Handle(v1::CheckpointRequest request, Callback<v1::CheckpointReply> done);
   void Handle(v1::ReadClockRequest request, Callback<v1::ReadClockReply> done);
 
+  static absl::Status StoppedError();
   // Gives a reply that rests on the changes up to this one.
   template <typename Reply>
   void Tell(uint64_t change, Callback<Reply> done, absl::StatusOr<Reply> reply);

@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "common/base/end_request.h"
 #include "common/base/ids.h"
 #include "common/base/printable_text.h"
 #include "common/base/status_macros.h"
@@ -245,76 +244,6 @@ void JobState::EndFileWork(const absl::Status& result) {
     Settle();
   }
   Publish();
-}
-
-void JobState::DeclareDead(MemberKey key, bool is_broken) {
-  Member& member = facts_.members.OfRole(key.role).at(key.id);
-  if (has_ended() || !member.is_live()) return;
-  const std::string silence = absl::StrCat(facts_.job.membership().lease_seconds(), " s");
-  member.end = is_broken ? "was declared dead because its connection had broken"
-                         : absl::StrCat("was declared dead because it was silent for ", silence,
-                                        "; raise membership.lease_seconds if it was only slow");
-  const std::string reason =
-      is_broken ? "its connection has broken" : absl::StrCat("silent for ", silence, " (lease)");
-  const std::string happened = absl::StrCat(is_broken ? "has ended, or " : "has been ", reason);
-  if (key.role == kServer) return EndServer(key.id, {member.end, happened, reason});
-  const std::string what = absl::StrCat(MemberName(key), " ", happened);
-  if (!facts_.result.has_value()) return LoseWorker({key.id, what, reason});
-  Take(LossAfterResult(what, reason));
-  Publish();
-}
-
-void JobState::Leave(uint32_t worker, bool came_after_end) {
-  if (has_ended() || facts_.has_trained()) return;
-  Member& member = facts_.members.OfRole(kWorker).at(worker);
-  member.has_left = true;
-  member.is_needless = came_after_end || (facts_.job.stay() && HasFinished(member.progress));
-  const char* const why = came_after_end       ? "came when the others had done all steps"
-                          : member.is_needless ? "has done its steps"
-                                               : kAskedToEnd;
-  member.end = absl::StrCat(why, ", and has left");
-  LoseWorker({worker, absl::StrCat(MemberName({kWorker, worker}), " ", member.end), member.end});
-}
-
-void JobState::LoseWorker(const HeldPlaces::Loss& loss) {
-  entering_.Forget(loss.worker);
-  if (!held_.Hold(loss, facts_)) return GiveUpWorker(loss);
-  events_.emplace_back(
-      absl::StrCat(loss.what, "; its place is held for ", facts_.job.membership().replace_seconds(),
-                   " s (--replace_seconds)"),
-      facts_.members.workers()[loss.worker].progress.steps_done(), loss.reason);
-  Publish();
-}
-
-void JobState::GiveUpPlaces() {
-  for (HeldPlaces::Loss& loss : held_.TakeExpired(facts_.clock.Now())) {
-    absl::StrAppend(&loss.what, "; nobody has taken its place in ",
-                    facts_.job.membership().replace_seconds(), " s (--replace_seconds)");
-    if (!has_ended()) GiveUpWorker(loss);
-  }
-}
-
-void JobState::GiveUpWorker(const HeldPlaces::Loss& lost) {
-  std::string what = lost.what;
-  const bool has_open_step = view().phase() == v1::TRAINING && held_.HasOpenStep(lost.worker);
-  if (has_open_step && !held_.refusal().empty()) {
-    absl::StrAppend(&what, "; no other process could do its step again: ", held_.refusal());
-  }
-  const MemberLoss loss = LossOfWorker(lost.worker, what, lost.reason, facts_);
-  Take(loss);
-  if (loss.fails_job) return;
-  death_version_ = view().version() + 1;
-  if (view().phase() == v1::EVALUATING) {
-    facts_.view.set_evaluator(*facts_.members.LowestLiveWorker());
-  }
-  Advance();
-  Publish();
-}
-
-void JobState::Take(const MemberLoss& loss) {
-  if (loss.fails_job) return Fail(loss.event.text);
-  facts_.has_other_bits = facts_.has_other_bits || loss.changes_bits;
-  events_.push_back(loss.event);
 }
 
 void JobState::Fail(absl::string_view reason) {

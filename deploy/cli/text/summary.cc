@@ -22,6 +22,7 @@ enum class Unit {
   kText,
   kPercent,
   kReal,
+  kOfValues,
   kCount,
   kSeconds,
   kMilliseconds,
@@ -47,7 +48,7 @@ constexpr Row kRows[] = {
     {"local_steps", "local steps", Unit::kCount},
     {"sync_every", "steps of a round", Unit::kCount},
     {"round_seconds", "time of a round", Unit::kSeconds},
-    {"drift", "drift", Unit::kReal},
+    {"drift", "drift", Unit::kOfValues},
     {"seconds", "time", Unit::kSeconds},
     {"median_step_seconds", "median step", Unit::kMilliseconds},
     {"samples", "samples", Unit::kCount},
@@ -84,6 +85,8 @@ std::string ValueText(const json& value, Unit unit) {
       return absl::StrFormat("%.2f %%", 100 * number);
     case Unit::kReal:
       return absl::StrFormat("%.4f", number);
+    case Unit::kOfValues:
+      return absl::StrFormat("%.3g of the values", number);
     case Unit::kCount:
       return value.is_number_unsigned() ? CountText(value.get<uint64_t>()) : value.dump();
     case Unit::kSeconds:

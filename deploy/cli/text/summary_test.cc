@@ -45,7 +45,7 @@ TEST(SummaryTest, RoundsHaveTheirLocalSteps) {
             "  steps              80\n"
             "  local steps        16,000\n"
             "  steps of a round   50\n"
-            "  drift              0.0312\n");
+            "  drift              0.0312 of the values\n");
   EXPECT_EQ(*FormatSummary(R"json({"steps": 80, "round_seconds": 2.5})json"),
             "job is done\n"
             "  steps              80\n"

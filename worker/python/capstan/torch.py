@@ -203,18 +203,15 @@ class LocalSteps(LocalStepsTrainer):
 
         local = ct.LocalSteps(model, inner, sync_every=50)
         for x, y in loader:
-            loss = criterion(model(x), y)
-            loss.backward()
+            criterion(model(x), y).backward()
             inner.step()
             inner.zero_grad()
-            ct.step(loss)  # only notes the loss
-        if ct.finish():
-            ct.report(test_accuracy=accuracy(model))
+        ct.finish()
 
     A step of the job is a round of local steps. Then each worker pushes what it has changed, `values -
-    local`, and the servers apply `outer` to it: under BSP to the mean over the workers. The next round
-    begins with the new values. All workers do the same number of rounds. It is a context manager,
-    too: the block's end finishes the job, and `is_evaluator` says what ct.finish() would.
+    local`, and the servers apply `outer` to it: under BSP to the mean over the workers. All workers do
+    the same number of rounds. ct.step(loss) only notes a loss. `with ct.LocalSteps(...) as local:`
+    finishes the job at its end, and `local.is_evaluator` then says what ct.finish() would.
 
     inner: any optimizer of torch, or a list of them, which all step in a local step. Clipping,
         GradScaler, schedulers and torch.compile are the program's own, as with one process.
@@ -224,15 +221,14 @@ class LocalSteps(LocalStepsTrainer):
         (p + 1) sync_every / fragments of the round, so that no moment needs the whole link.
     fragment_sync_delay: a part takes the new values so many local steps after its push, and what the
         worker has done meanwhile is kept. Below sync_every / fragments.
-    fragment_update_alpha: in place of that, so much of the local value is blended with the new one, as
-        by torchft. It has measured worse.
+    fragment_update_alpha: in place of that, this share of the local value is blended with the new
+        one, as by torchft. It has measured worse.
     round_seconds: in place of sync_every: a worker does what it can in this time, and a slow one
         does fewer steps instead of holding up the others.
-    keep_inner_state: the checkpoints have the state of `inner`: under BSP, with one fragment and no
-        delay, a restored job then has the bits of an undisturbed one. Unless given: of models with up
-        to 4 million parameters. At most 64 MiB with all other states.
-    job: capstan.connect() unless given. Without it and without CAPSTAN_COORDINATOR the program trains
-        alone, and `inner` is all that steps.
+    keep_inner_state: checkpoints have the state of `inner`: under BSP, with one fragment and no delay,
+        a restored job then has the bits of an undisturbed one. At most 64 MiB with all other states.
+        Unless given: of models with up to 4 million parameters.
+    job: as of attach. Without a job `inner` is all that steps.
 
     Raises InvalidArgument: settings that do not fit each other, the model or those of other workers.
     """
