@@ -114,8 +114,8 @@ absl::Status CheckMomentumOfRounds(const v1::ConsistencySpec& consistency,
         "table ", table.name(), ": with local steps and consistency ",
         absl::AsciiStrToLower(v1::ConsistencySpec::Mode_Name(consistency.mode())),
         ", the servers' optimizer has at most ", name, " ", kMostMomentumOfRounds, ", got ",
-        momentum, ": the training would diverge, or lose 15 % (capstan help local-steps); use ", name, " ",
-        kMostMomentumOfRounds, ", or consistency bsp"));
+        momentum, ": the training would diverge, or lose 15 % (capstan help local-steps); use ",
+        name, " ", kMostMomentumOfRounds, ", or consistency bsp"));
   }
   return absl::OkStatus();
 }

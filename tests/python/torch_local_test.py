@@ -79,7 +79,8 @@ class TorchLocalTest(unittest.TestCase):
                 self.assertEqual(summary["steps"], torch_local_cases.ROUNDS)
         for settings in ({"fragments": 3}, {"fragment_sync_delay": 4},
                          {"fragments": 2, "fragment_sync_delay": 2},
-                         {"fragment_sync_delay": 2, "fragment_update_alpha": 0.25}):
+                         {"fragment_sync_delay": 2, "fragment_update_alpha": 0.25},
+                         {"fragment_update_alpha": 0.5}):
             with self.subTest(settings):
                 self.workers.run("equals_reference", "--slice_bytes=4096", num_servers=2, **settings)
 

@@ -60,6 +60,7 @@ class LocalStepsTrainer:
         self._stepped = [0] * len(inners)  # by each, since the job began here
         self.job = job if isinstance(job, (Job, AloneJob)) else job()
         self.is_over = False  # finish has returned, or the job is closed
+        self.is_evaluator = False  # what it has returned
         self.seconds_waiting = 0.0  # for new values, so far
         self.drift = 0.0  # norm of what the last round has changed, over the norm of the values
         self._loss = _Mean()
@@ -200,12 +201,12 @@ class LocalStepsTrainer:
             began = self._clock()
             one.wait()
             self.seconds_waiting += self._clock() - began
-            if self._rhythm.delay == 0:
-                one.replace()
-            elif self._alpha is None:
-                one.keep()
-            else:
+            if self._alpha is not None:
                 one.blend(self._alpha)
+            elif self._rhythm.delay == 0:
+                one.replace()
+            else:
+                one.keep()
 
     def _end_round(self) -> None:
         self._structure.expect_unchanged()
@@ -262,21 +263,20 @@ class LocalStepsTrainer:
             if fragment.is_open:
                 self._take(fragment)
         self.states.save()
-        is_evaluator = self.job.finish()
+        self.is_evaluator = self.job.finish()
         for fragment in self._fragments:
             for one in fragment.parameters:
                 one.replace()
         self._release()
-        return is_evaluator
+        return self.is_evaluator
 
     def __enter__(self) -> LocalStepsTrainer:
         return self
 
     def __exit__(self, kind: Optional[type[BaseException]], *unused: object) -> None:
-        """Without an error the job is finished, unless the program has done that; `is_evaluator` then
-        says what finish has returned."""
+        """Without an error the job is finished, unless the program has done that."""
         if kind is None and not self.is_over:
-            self.is_evaluator = self.finish()
+            self.finish()
 
     def _release(self) -> None:
         """The job is over for the model: it computes and trains alone from now on."""

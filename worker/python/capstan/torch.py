@@ -222,7 +222,7 @@ class LocalSteps(LocalStepsTrainer):
     fragment_sync_delay: a part takes the new values so many local steps after its push, and what the
         worker has done meanwhile is kept. Below sync_every / fragments.
     fragment_update_alpha: in place of that, this share of the local value is blended with the new
-        one, as by torchft. It has measured worse.
+        one, as by torchft, with a delay or without. It has measured worse.
     round_seconds: in place of sync_every: a worker does what it can in this time, and a slow one
         does fewer steps instead of holding up the others.
     keep_inner_state: checkpoints have the state of `inner`: under BSP, with one fragment and no delay,
