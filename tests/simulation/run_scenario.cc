@@ -18,6 +18,7 @@
 #include "tests/simulation/own_state_check.h"
 #include "tests/simulation/residual_check.h"
 #include "tests/simulation/restored_updates.h"
+#include "tests/simulation/round_check.h"
 #include "tests/simulation/simulated_disk.h"
 #include "worker/models/training/evaluate.h"
 
@@ -241,7 +242,7 @@ std::string WrongValues(const Scenario& scenario, const SimulationResult& result
 
 // Simulates one life, and adds to the verdict of those before.
 void RunLife(const Scenario& life, SimulatedDisk& disk, OwnStateCheck& own_states,
-             ScenarioVerdict& verdict) {
+             RoundCheck& rounds, ScenarioVerdict& verdict) {
   const std::string restored = disk.Newest();
   own_states.BeginLife(life, restored.empty() ? nullptr : &disk.Get(restored));
   if (!restored.empty()) {
@@ -252,7 +253,8 @@ void RunLife(const Scenario& life, SimulatedDisk& disk, OwnStateCheck& own_state
       verdict.violation = absl::StrCat("nothing lost in a checkpoint: ", missing);
     if (!missing.empty()) return;
   }
-  SimulatedCluster cluster(life, &disk);
+  rounds.BeginLife(life);
+  SimulatedCluster cluster(life, &disk, &rounds);
   const SimulationResult result = cluster.Run();
   HistoryAssembler assembler;
   absl::Status status = assembler.AddFile(result.records);
@@ -267,7 +269,8 @@ void RunLife(const Scenario& life, SimulatedDisk& disk, OwnStateCheck& own_state
   verdict.last_status = result.outcome.value_or(JobOutcome()).last_status;
   verdict.rounds += life.job.stay() ? result.rounds : 0;
   verdict.take_overs += result.take_overs;
-  verdict.violation = result.wrong_coordinators;
+  verdict.violation = rounds.wrong();
+  if (verdict.violation.empty()) verdict.violation = result.wrong_coordinators;
   if (verdict.violation.empty()) verdict.violation = history.violation;
   if (verdict.violation.empty()) verdict.violation = BadEnd(life, result);
   if (verdict.violation.empty()) verdict.violation = result.wrong_copies;
@@ -280,6 +283,11 @@ void RunLife(const Scenario& life, SimulatedDisk& disk, OwnStateCheck& own_state
   if (verdict.violation.empty()) verdict.violation = result.wrong_values;
   if (verdict.violation.empty()) verdict.violation = result.wrong_operation;
   if (verdict.violation.empty() && have_all_lived) verdict.violation = result.incomplete_operation;
+  if (verdict.violation.empty() && verdict.is_done && HasLocalSteps(life) && life.is_always_bsp &&
+      have_all_lived) {
+    verdict.violation = WrongRoundsEnd(life, *result.outcome, /*has_all=*/restored.empty());
+    ++verdict.known_rounds;
+  }
   if (verdict.violation.empty() && have_all_lived) verdict.violation = result.wrong_state;
   if (verdict.violation.empty() && have_all_lived) verdict.violation = result.wrong_rows;
   if (verdict.violation.empty() && life.gradient_unit != 0 && have_all_lived &&
@@ -315,12 +323,14 @@ void RunLife(const Scenario& life, SimulatedDisk& disk, OwnStateCheck& own_state
 ScenarioVerdict RunScenario(const Scenario& scenario) {
   SimulatedDisk disk(scenario.disk, scenario.seed);
   OwnStateCheck own_states;
+  RoundCheck rounds;
   ScenarioVerdict verdict;
-  RunLife(scenario, disk, own_states, verdict);
+  RunLife(scenario, disk, own_states, rounds, verdict);
   for (const Scenario& life : scenario.next_lives) {
     if (verdict.is_done || !verdict.violation.empty()) break;
-    RunLife(life, disk, own_states, verdict);
+    RunLife(life, disk, own_states, rounds, verdict);
   }
+  verdict.checked_pushes = rounds.checked_pushes();
   return verdict;
 }
 

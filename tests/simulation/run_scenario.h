@@ -23,6 +23,8 @@ struct ScenarioVerdict {
   int64_t rounds = 0;              // that workers have come for, in jobs that stay
   int known_ends = 0;              // ends whose parameters ResidualCheck has compared
   int known_values = 0;            // ends of a Scenario with has_known_end that were compared
+  int known_rounds = 0;            // the same of jobs with local steps
+  int64_t checked_pushes = 0;      // with local steps
   int64_t compared_copies = 0;     // of shards, with their shards
   int64_t copies_made_again = 0;   // after a loss
   int64_t checked_replies = 0;     // that had to wait for a copy

@@ -10,6 +10,7 @@
 #include "absl/strings/string_view.h"
 #include "common/codec/table_codecs.h"
 #include "common/routing/key_shard.h"
+#include "tests/simulation/local_steps_scenario.h"
 
 namespace capstan {
 namespace {
@@ -374,6 +375,7 @@ void DrawTogether(Random& random, absl::Span<Scenario* const> lives) {
   if (random.Bernoulli(0.3)) {
     program.validation = Between(random, absl::ZeroDuration(), absl::Milliseconds(300));
   }
+  if (program.local_steps.has_value()) program.ends.clear();  // Nobody joins with local steps.
   const bool restarts_leavers = random.Bernoulli(0.5);
   for (Scenario* life : lives) {
     life->program->steps_left_out = program.steps_left_out;
@@ -629,7 +631,7 @@ void DrawSameBits(Random& random, std::vector<Scenario*> lives) {
 // Whether another process could do a worker's step again.
 bool CanHoldPlaces(const Scenario& scenario) {
   return scenario.is_always_bsp && !scenario.job.stay() && !scenario.job.has_codec() &&
-         scenario.own_arrays == 0 && !HasMeanTable(scenario);
+         scenario.own_arrays == 0 && !HasMeanTable(scenario) && !HasLocalSteps(scenario);
 }
 
 // Workers are lost at any time, also two at once, and one that has come in another's place. Nobody
@@ -731,6 +733,13 @@ Scenario DrawScenario(uint64_t seed) {
   Random codecs(seed, /*stream=*/5);
   if (seed % 8 == 0 || seed % 16 == 9) DrawCodecs(codecs, scenario);
   if (seed % 16 == 4 || seed % 16 == 5) DrawResiduals(codecs, scenario);
+  Random rounds(seed, /*stream=*/18);
+  // Restored programs with several tables may run an optimizer of their own.
+  const double share = !HasRestoredProgram(seed) ? 0.25 : scenario.tables.size() == 1 ? 0.8 : 0.15;
+  if (HasScriptedPrograms(scenario) && !scenario.job.has_codec() && !HasReplacedProgram(seed) &&
+      rounds.Bernoulli(share)) {
+    DrawLocalSteps(rounds, IsAlwaysBsp(LivesOf(scenario)), LivesOf(scenario));
+  }
   Random stay(seed, /*stream=*/6);
   const bool is_small = scenario.job.cluster().num_workers() <= 4;
   const bool is_plain =
@@ -742,6 +751,7 @@ Scenario DrawScenario(uint64_t seed) {
   const std::vector<Scenario*> lives = LivesOf(scenario);
   const bool may_have_rows = scenario.program.has_value() && scenario.has_test_values &&
                              !scenario.job.has_codec() && scenario.own_arrays == 0 &&
+                             !HasLocalSteps(scenario) &&
                              scenario.program->initial_delay == absl::ZeroDuration();
   if (may_have_rows && sparse.Bernoulli(0.8)) {
     for (Scenario* life : lives) AddSparseTable(*life);
@@ -912,6 +922,7 @@ std::string Describe(const Scenario& scenario) {
                                                         : "",
       scenario.job.stay() ? absl::StrCat(", ", scenario.rounds, " rounds") : "",
       scenario.program.has_value() ? ", a program" : "",
+      HasLocalSteps(scenario) ? ", local steps" : "",
       scenario.program.has_value() && scenario.program->reduces ? ", reduces" : "",
       scenario.program.has_value() && !scenario.program->ends.empty() ? ", joins" : "",
       scenario.program.has_value() && scenario.program->steps_left_out > 0 ? ", ends early" : "",

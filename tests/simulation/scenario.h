@@ -188,6 +188,11 @@ bool HasScriptedPrograms(const Scenario& scenario);
 // Whether the programs run the optimizer of a table. It is SGD with learning rate 1.
 bool HasMeanTable(const Scenario& scenario);
 
+// Whether a step is a round of local steps. Only programs have them.
+inline bool HasLocalSteps(const Scenario& scenario) {
+  return scenario.program.has_value() && scenario.program->local_steps.has_value();
+}
+
 // Whether the last table is sparse. Only programs have one.
 bool HasSparseTable(const Scenario& scenario);
 

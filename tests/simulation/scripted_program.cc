@@ -18,20 +18,11 @@
 #include "common/job/job_properties.h"
 #include "common/routing/job_view.h"
 #include "common/tensor/slicing.h"
+#include "tests/simulation/in_parts.h"
 #include "tests/simulation/known_rows.h"
 
 namespace capstan {
 namespace {
-
-// A program that waits in parts can do something else meanwhile, as Python does.
-constexpr absl::Duration kPart = absl::Milliseconds(100);
-
-absl::Status InParts(absl::FunctionRef<absl::Status()> call) {
-  while (true) {
-    absl::Status status = call();
-    if (!absl::IsDeadlineExceeded(status)) return status;
-  }
-}
 
 // Row-major, as the program gives them.
 std::vector<float> InitialValuesOf(const Scenario& scenario, TableId id) {
@@ -101,8 +92,12 @@ ScriptedProgram::ScriptedProgram(const Scenario& scenario, uint32_t process, Clo
   options.job = scenario.job;
   // Others push ahead of the answers to the step before.
   options.is_replaceable = scenario.job.membership().replace_seconds() > 0;
+  options.local_steps = scenario.program->local_steps;
   is_first_ = process < scenario.job.cluster().num_workers();
   engine_ = std::make_shared<ProgramEngine>(std::move(options));
+  if (scenario.program->local_steps.has_value()) {
+    rounds_ = std::make_unique<LocalRounds>(scenario, process, clock, engine_.get());
+  }
 }
 
 JobSetup ScriptedProgram::Start() {
@@ -290,6 +285,11 @@ absl::Status ScriptedProgram::StepParameters() {
 // Half of the programs put their state in each step, the others when it is due.
 absl::Status ScriptedProgram::TrainStep() {
   const Step step = engine_->steps().current();
+  if (rounds_ != nullptr) {
+    RETURN_IF_ERROR(Reduce(step, /*first=*/0));
+    RETURN_IF_ERROR(rounds_->Train());
+    return Reduce(step, /*first=*/1);
+  }
   bool is_due = scenario_.seed % 4 < 2 && parameters_.empty();
   if (!is_due) {
     ASSIGN_OR_RETURN(is_due, IsStateDue());
@@ -373,8 +373,10 @@ absl::Status ScriptedProgram::Run() {
   if (is_first_) TellState();
   RETURN_IF_ERROR(PutState(engine_->steps().current()));
   RETURN_IF_ERROR(TakeParameters());
+  if (rounds_ != nullptr) RETURN_IF_ERROR(rounds_->Begin(worker_));
   RETURN_IF_ERROR(TrainAll());
   RETURN_IF_ERROR(PutState(engine_->steps().current()));
+  if (rounds_ != nullptr) RETURN_IF_ERROR(rounds_->End());
   RETURN_IF_ERROR(KeepParameters(/*is_last=*/true));
   SleepUntil(*clock_, clock_->Now() + scenario_.program->validation);
   RETURN_IF_ERROR(engine_->End());

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "common/base/clock.h"
 #include "common/base/ids.h"
+#include "tests/simulation/local_rounds.h"
 #include "tests/simulation/scenario.h"
 #include "tests/simulation/scripted_engine.h"
 #include "worker/program/program_engine.h"
@@ -85,6 +86,7 @@ class ScriptedProgram : public std::enable_shared_from_this<ScriptedProgram> {
   const StateCallback on_state_;
   const std::shared_ptr<ScriptedEngine> script_;
   std::shared_ptr<ProgramEngine> engine_;
+  std::unique_ptr<LocalRounds> rounds_;  // null: the program has no local steps
   WorkerId worker_;
   struct Parameters {
     std::vector<float> values;

@@ -128,9 +128,11 @@ Incarnation IncarnationOf(const Scenario& scenario, uint64_t process) {
 
 }  // namespace
 
-SimulatedCluster::SimulatedCluster(const Scenario& scenario, SimulatedDisk* disk)
+SimulatedCluster::SimulatedCluster(const Scenario& scenario, SimulatedDisk* disk,
+                                   RoundCheck* rounds)
     : scenario_(scenario),
       disk_(disk),
+      rounds_(rounds),
       restored_(HasCheckpoints(scenario) ? disk->Newest() : ""),
       network_(scenario.network, scenario.seed),
       interruptions_(scenario.seed, /*stream=*/2),
@@ -617,6 +619,7 @@ std::unique_ptr<ParameterEndpoint> SimulatedCluster::Wrap(
     exchanges = std::make_unique<PushAheadEndpoint>(scenario_.steps, std::move(exchanges));
   }
   if (!scenario_.program.has_value()) return exchanges;
+  if (HasLocalSteps(scenario_)) exchanges = rounds_->Watch(std::move(exchanges));
   const size_t slice_size = SliceBytes(scenario_.job.scheduler()) / sizeof(float);
   return std::make_unique<InitialValuesEndpoint>(
       *scenario_.program, slice_size, &worker.process,

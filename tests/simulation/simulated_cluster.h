@@ -24,6 +24,7 @@
 #include "server/service/parameter_server.h"
 #include "tests/simulation/codec_watch.h"
 #include "tests/simulation/copy_check.h"
+#include "tests/simulation/round_check.h"
 #include "tests/simulation/scenario.h"
 #include "tests/simulation/simulated_coordinators.h"
 #include "tests/simulation/simulated_disk.h"
@@ -81,8 +82,10 @@ struct SimulationResult {
 class SimulatedCluster {
  public:
   // One life of the job of `scenario`. If it has checkpoints, it goes on from the newest one on
-  // `disk`. Both outlive the cluster; without checkpoints, `disk` may be null.
-  explicit SimulatedCluster(const Scenario& scenario, SimulatedDisk* disk = nullptr);
+  // `disk`. All outlive the cluster; without checkpoints, `disk` may be null, and without local
+  // steps `rounds`, which checks them.
+  explicit SimulatedCluster(const Scenario& scenario, SimulatedDisk* disk = nullptr,
+                            RoundCheck* rounds = nullptr);
   ~SimulatedCluster();
 
   // The same scenario has the same result, byte for byte.
@@ -161,6 +164,7 @@ class SimulatedCluster {
 
   const Scenario& scenario_;
   SimulatedDisk* const disk_;
+  RoundCheck* const rounds_;
   const std::string restored_;  // name of the checkpoint; empty: the job begins anew
   SimulatedClock world_;
   const absl::Time start_ = world_.Now();

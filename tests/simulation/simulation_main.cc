@@ -48,6 +48,8 @@ struct Totals {
   int64_t changes ABSL_GUARDED_BY(mu) = 0;
   int64_t restores ABSL_GUARDED_BY(mu) = 0;
   int64_t known_ends ABSL_GUARDED_BY(mu) = 0;
+  int64_t checked_pushes ABSL_GUARDED_BY(mu) = 0;
+  int64_t known_rounds ABSL_GUARDED_BY(mu) = 0;
   int64_t compared_copies ABSL_GUARDED_BY(mu) = 0;
   int64_t copies_made_again ABSL_GUARDED_BY(mu) = 0;
   int64_t checked_replies ABSL_GUARDED_BY(mu) = 0;
@@ -66,6 +68,8 @@ void Count(uint64_t seed, const Scenario& scenario, const ScenarioVerdict& verdi
   totals.changes += verdict.changes;
   totals.restores += verdict.restores;
   totals.known_ends += verdict.known_ends;
+  totals.checked_pushes += verdict.checked_pushes;
+  totals.known_rounds += verdict.known_rounds;
   totals.compared_copies += verdict.compared_copies;
   totals.copies_made_again += verdict.copies_made_again;
   totals.checked_replies += verdict.checked_replies;
@@ -127,6 +131,9 @@ int Run() {
       static_cast<long long>(totals.exchanges), static_cast<long long>(totals.done),
       static_cast<long long>(totals.changes), static_cast<long long>(totals.restores),
       static_cast<long long>(totals.known_ends));
+  std::printf("%lld pushes of local steps and %lld ends of their jobs compared\n",
+              static_cast<long long>(totals.checked_pushes),
+              static_cast<long long>(totals.known_rounds));
   const bool loses_coordinators = absl::GetFlag(FLAGS_lost_coordinators);
   if (loses_coordinators) {
     std::printf("%lld times another coordinator took over\n",

@@ -19,16 +19,19 @@ namespace {
 struct Coverage {
   std::atomic<int> done = 0;
   std::atomic<int> failed = 0;
-  std::atomic<int> with_replacement = 0;  // a worker took another's place
-  std::atomic<int> changes = 0;           // of the consistency, within the steps
-  std::atomic<int> restores = 0;          // from a checkpoint
-  std::atomic<int> own_states = 0;        // with which workers began after a restore
-  std::atomic<int> known_ends = 0;        // with residuals: the final parameters are compared
-  std::atomic<int> restored_ends = 0;     // the same, of jobs that were restored
-  std::atomic<int64_t> rounds = 0;        // of workers, in jobs that stay
-  std::atomic<int> known_values = 0;      // of programs, and with momentum: the same
-  std::atomic<int> programs = 0;          // jobs of users' programs that ended well
-  std::atomic<int> lost_initials = 0;     // worker 0 was lost before it had sent initial values
+  std::atomic<int> with_replacement = 0;    // a worker took another's place
+  std::atomic<int> changes = 0;             // of the consistency, within the steps
+  std::atomic<int> restores = 0;            // from a checkpoint
+  std::atomic<int> own_states = 0;          // with which workers began after a restore
+  std::atomic<int> known_ends = 0;          // with residuals: the final parameters are compared
+  std::atomic<int> restored_ends = 0;       // the same, of jobs that were restored
+  std::atomic<int64_t> rounds = 0;          // of workers, in jobs that stay
+  std::atomic<int> known_values = 0;        // of programs, and with momentum: the same
+  std::atomic<int64_t> checked_pushes = 0;  // with local steps
+  std::atomic<int> known_rounds = 0;        // the same: the final parameters are compared
+  std::atomic<int> restored_rounds = 0;     // the same, of jobs that were restored
+  std::atomic<int> programs = 0;            // jobs of users' programs that ended well
+  std::atomic<int> lost_initials = 0;       // worker 0 was lost before it had sent initial values
   std::atomic<int64_t> exchanges = 0;
 };
 
@@ -44,6 +47,9 @@ void RunSeed(uint64_t seed, Coverage& coverage) {
   coverage.rounds += verdict.rounds;
   coverage.restored_ends += verdict.restores > 0 ? verdict.known_ends : 0;
   coverage.known_values += verdict.known_values;
+  coverage.checked_pushes += verdict.checked_pushes;
+  coverage.known_rounds += verdict.known_rounds;
+  coverage.restored_rounds += verdict.restores > 0 ? verdict.known_rounds : 0;
   coverage.programs += scenario.program.has_value() && verdict.is_done;
   coverage.lost_initials += verdict.has_lost_initial;
   coverage.exchanges += static_cast<int64_t>(verdict.exchanges);
@@ -75,6 +81,9 @@ TEST(SimulationTest, TwoThousandSchedulesKeepTheContract) {
   EXPECT_GT(coverage.restored_ends, 10);
   EXPECT_GT(coverage.rounds, 200);
   EXPECT_GT(coverage.known_values, 50);
+  EXPECT_GT(coverage.checked_pushes, 5000);
+  EXPECT_GT(coverage.known_rounds, 15);
+  EXPECT_GT(coverage.restored_rounds, 5);
   EXPECT_GT(coverage.programs, 200);
   EXPECT_GT(coverage.lost_initials, 5);
   EXPECT_GT(coverage.exchanges, 200'000);

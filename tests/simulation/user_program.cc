@@ -40,4 +40,24 @@ float UserProgram::InitialValue(SliceKey key, size_t element) const {
   return initial_unit * static_cast<float>(multiple);
 }
 
+int64_t UserProgram::LocalStepsOf(WorkerId worker, Step round) const {
+  if (local_steps->sync_every() > 0) return local_steps->sync_every();
+  constexpr uint64_t kMost = 9;
+  Random draws = DrawsOf(seed, /*kind=*/4, worker.value(), round, /*place=*/0);
+  return 1 + static_cast<int64_t>(draws.UniformInt(kMost));
+}
+
+void UserProgram::StepLocally(WorkerId worker, Step round, int64_t number, TableId table,
+                              size_t index, LocalElement& element) {
+  uint64_t mixed = worker.value();
+  for (const uint64_t next : {static_cast<uint64_t>(round.value()), static_cast<uint64_t>(number),
+                              uint64_t{table.value()}, uint64_t{index}}) {
+    mixed = (mixed + next + 1) * 0x9E3779B97F4A7C15;
+    mixed ^= mixed >> 32;
+  }
+  const float target = 0.1f * (static_cast<float>(mixed % 41) - 20);
+  element.momentum = 0.5f * element.momentum + 0.25f * (target - element.value);
+  element.value += 0.5f * element.momentum;
+}
+
 }  // namespace capstan

@@ -8,8 +8,15 @@
 #include "absl/time/time.h"
 #include "common/base/ids.h"
 #include "common/tensor/slicing.h"
+#include "proto/coordinator_service.pb.h"
 
 namespace capstan {
+
+// An element of a worker's own copy of the parameters, between two exchanges.
+struct LocalElement {
+  float value = 0;
+  float momentum = 0;  // of the worker's own optimizer
+};
 
 // What workers do that run a program of the user's: worker 0 sends the initial values, learning
 // rates and momenta change from step to step, and some layers have no gradient in some steps. The
@@ -48,6 +55,10 @@ struct UserProgram {
   absl::Duration worker_0_lives = absl::InfiniteDuration();
   absl::Duration worker_0_replaced_after;
 
+  // A step is a round of local steps (worker/python/capstan/_torch_local_steps.py). Then every
+  // layer has a gradient in each step.
+  std::optional<v1::LocalSteps> local_steps;
+
   // Whether the worker has a batch for this step.
   bool HasBatch(WorkerId worker, Step step) const {
     return ends.empty() || step < Step(ends[worker.value()]);
@@ -59,6 +70,17 @@ struct UserProgram {
   std::optional<double> Momentum(WorkerId worker, Step step, TableId table) const;
   // Of an element of a slice.
   float InitialValue(SliceKey key, size_t element) const;
+
+  // How many local steps the worker does in this round. By time it is another number each time.
+  int64_t LocalStepsOf(WorkerId worker, Step round) const;
+  // Which of the round's fragments a layer belongs to.
+  uint32_t FragmentOf(uint32_t layer, size_t layers) const {
+    return static_cast<uint32_t>(layer * local_steps->fragments() / layers);
+  }
+  // The local step of this number, from 1, changes an element of a table: momentum SGD toward a
+  // target that is another one each time.
+  static void StepLocally(WorkerId worker, Step round, int64_t number, TableId table, size_t index,
+                          LocalElement& element);
 };
 
 }  // namespace capstan
