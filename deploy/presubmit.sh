@@ -142,7 +142,8 @@ layers() {
     query "somepath(//worker/..., //server/...)"
     query "somepath(//server/..., //worker/...)"
     query "somepath(//server/coordinator/... except tests(//server/coordinator/...), //server/shard/... + //server/slice/...)"
-    reached_beyond //common/... "common|proto|third_party"
+    reached_beyond "(//common/... except //common/optimizer/...)" "common|proto|third_party"
+    reached_beyond //common/optimizer/... "common|kernels|proto|third_party"
     # Tests of kernels, and their benchmark, compare with the codecs of the CPU.
     reached_beyond //kernels/... "kernels|common/(base|codec|tensor)|tests/cuda_emulator|third_party"
     query "somepath(//kernels/cuda:topk_codec + //kernels/cuda:int8_codec, //common/codec/...)"

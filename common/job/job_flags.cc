@@ -88,6 +88,15 @@ void DropReplaced(const std::set<absl::string_view>& given, v1::JobSpec* job) {
   if (given.count("epochs") > 0 && given.count("steps") == 0) {
     job->mutable_training()->clear_steps();
   }
+  const v1::LocalStepsSpec& rounds = job->training().local_steps();
+  if (given.count("round_seconds") > 0 && given.count("local_steps") == 0 &&
+      rounds.round_seconds() > 0) {
+    job->mutable_training()->mutable_local_steps()->clear_sync_every();
+  }
+  if (given.count("local_steps") > 0 && given.count("round_seconds") == 0 &&
+      rounds.sync_every() > 0) {
+    job->mutable_training()->mutable_local_steps()->clear_round_seconds();
+  }
   if (given.count("consistency") > 0 && given.count("staleness") == 0 &&
       job->consistency().mode() != v1::ConsistencySpec::SSP) {
     job->mutable_consistency()->clear_staleness();
@@ -149,6 +158,7 @@ absl::Status CheckMattersToStreams(const JobSetting& setting, const v1::JobSpec&
 
 // INVALID_ARGUMENT when another flag or field leaves a given one without effect.
 absl::Status CheckIsNotOverruled(const std::set<absl::string_view>& given, const v1::JobSpec& job) {
+  constexpr absl::string_view kNoLocalSteps = "there are no --local_steps and no --round_seconds";
   const bool has_test_file = !job.data().test_path().empty();
   const struct {
     absl::string_view setting;  // its key
@@ -163,6 +173,10 @@ absl::Status CheckIsNotOverruled(const std::set<absl::string_view>& given, const
        "--push_codec and --pull_codec are float32"},
       {"codec.reply_state_bytes", !HasTopkPull(job.codec()), "no codec of values is a topk"},
       {"table_codec", !HasCodec(job.codec()), "all tables are float32 without it, too"},
+      {"local_optimizer", !HasLocalSteps(job), kNoLocalSteps},
+      {"local_learning_rate", !HasLocalSteps(job), kNoLocalSteps},
+      {"fragments", !HasLocalSteps(job), kNoLocalSteps},
+      {"fragment_sync_delay", !HasLocalSteps(job), kNoLocalSteps},
       {"keep", job.checkpoint().dir().empty(), "there is no --checkpoint_dir"},
   };
   for (const auto& rule : rules) {
@@ -234,6 +248,7 @@ absl::StatusOr<v1::JobSpec> EffectiveJob(const std::string& file, std::vector<st
   }
   std::set<absl::string_view> given;
   RETURN_IF_ERROR(ApplyJobFlags(&args, &job, &given));
+  FillOuterOptimizer(&job);
   RETURN_IF_ERROR(ValidateJob(job));
   v1::JobSpec looked_at = job;
   for (const absl::string_view key : given) {

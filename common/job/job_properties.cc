@@ -34,6 +34,37 @@ bool LearnsNothing(const v1::ModelSpec& model) {
   return model.type() == v1::ModelSpec::REPLAY || model.type() == v1::ModelSpec::UPDATES;
 }
 
+bool HasLocalSteps(const v1::JobSpec& job) {
+  const v1::LocalStepsSpec& rounds = job.training().local_steps();
+  return rounds.sync_every() > 0 || rounds.round_seconds() > 0;
+}
+
+v1::OptimizerSpec LocalOptimizer(const v1::LocalStepsSpec& local_steps) {
+  const v1::LocalOptimizerSpec& local = local_steps.optimizer();
+  v1::OptimizerSpec optimizer;
+  optimizer.set_type(local.type());
+  optimizer.set_learning_rate(local.learning_rate());
+  // What some optimizers have unless it is given depends on whether it is set.
+  if (local.has_momentum()) optimizer.set_momentum(local.momentum());
+  if (local.has_beta2()) optimizer.set_beta2(local.beta2());
+  optimizer.set_beta1(local.beta1());
+  optimizer.set_epsilon(local.epsilon());
+  optimizer.set_weight_decay(local.weight_decay());
+  return optimizer;
+}
+
+int64_t RoundsFor(int64_t local_steps, const v1::LocalStepsSpec& rounds) {
+  const int64_t each = rounds.sync_every();
+  return each == 0 ? local_steps : (local_steps + each - 1) / each;
+}
+
+void FillOuterOptimizer(v1::JobSpec* job) {
+  if (!HasLocalSteps(*job) || job->optimizer().has_type()) return;
+  // Douillard et al., "DiLoCo", 2023, table 5. The default momentum is theirs.
+  job->mutable_optimizer()->set_type(v1::OptimizerSpec::NESTEROV);
+  if (!job->optimizer().has_learning_rate()) job->mutable_optimizer()->set_learning_rate(0.7);
+}
+
 uint64_t JobFingerprint(const v1::JobSpec& job) {
   std::string bytes;
   {

@@ -21,6 +21,18 @@ bool LearnsFromStream(const v1::ModelSpec& model);
 // Whether the model has only communication: there is nothing to test.
 bool LearnsNothing(const v1::ModelSpec& model);
 
+// Whether a step of a built-in model is a round of local steps.
+bool HasLocalSteps(const v1::JobSpec& job);
+
+// The optimizer of a worker's local steps.
+v1::OptimizerSpec LocalOptimizer(const v1::LocalStepsSpec& local_steps);
+
+// The number of rounds of a job with --epochs: enough for `local_steps` local steps.
+int64_t RoundsFor(int64_t local_steps, const v1::LocalStepsSpec& rounds);
+
+// Gives a job with local steps the servers' optimizer that suits them, unless it names one.
+void FillOuterOptimizer(v1::JobSpec* job);
+
 // XXH3-64 of the job's deterministic serialization. Exchanges name their job by it. Setting a field
 // to its default changes the fingerprint.
 uint64_t JobFingerprint(const v1::JobSpec& job);

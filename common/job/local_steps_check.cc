@@ -56,6 +56,15 @@ absl::Status CheckFragments(const v1::LocalSteps& local_steps) {
 
 }  // namespace
 
+v1::LocalSteps RoundsOf(const v1::LocalStepsSpec& local_steps) {
+  v1::LocalSteps rounds;
+  rounds.set_sync_every(local_steps.sync_every());
+  rounds.set_round_seconds(local_steps.round_seconds());
+  rounds.set_fragments(local_steps.fragments());
+  rounds.set_fragment_sync_delay(local_steps.fragment_sync_delay());
+  return rounds;
+}
+
 std::string LocalStepsText(const v1::LocalSteps& local_steps) {
   return absl::StrCat(local_steps.sync_every() > 0
                           ? absl::StrCat("sync_every ", local_steps.sync_every())
@@ -99,23 +108,28 @@ absl::Status CheckTablesOfRounds(const v1::JobSpec& job, const TableSpecs& table
   return CheckMomentumOfRounds(job.consistency(), job.optimizer(), tables);
 }
 
+absl::Status CheckOuterMomentum(const v1::ConsistencySpec& consistency, const Spec& optimizer) {
+  if (consistency.mode() == v1::ConsistencySpec::BSP) return absl::OkStatus();
+  const double momentum = MomentumOf(optimizer);
+  if (momentum <= kMostMomentumOfRounds) return absl::OkStatus();
+  const bool has_beta = optimizer.type() != Spec::MOMENTUM && optimizer.type() != Spec::NESTEROV &&
+                        optimizer.type() != Spec::RMSPROP;
+  const absl::string_view name = has_beta ? "beta1" : "momentum";
+  return absl::InvalidArgumentError(absl::StrCat(
+      "with local steps and consistency ",
+      absl::AsciiStrToLower(v1::ConsistencySpec::Mode_Name(consistency.mode())),
+      ", the servers' optimizer has at most ", name, " ", kMostMomentumOfRounds, ", got ", momentum,
+      ": the training would diverge, or lose 15 % (capstan help local-steps); use ", name, " ",
+      kMostMomentumOfRounds, ", or consistency bsp"));
+}
+
 absl::Status CheckMomentumOfRounds(const v1::ConsistencySpec& consistency,
                                    const Spec& optimizer_of_job, const TableSpecs& tables) {
-  if (consistency.mode() == v1::ConsistencySpec::BSP) return absl::OkStatus();
   for (const v1::TableSpec& table : tables) {
     if (table.has_sparse() || table.replies_mean()) continue;
     const Spec& optimizer = table.has_optimizer() ? table.optimizer() : optimizer_of_job;
-    const double momentum = MomentumOf(optimizer);
-    if (momentum <= kMostMomentumOfRounds) continue;
-    const bool has_beta = optimizer.type() != Spec::MOMENTUM &&
-                          optimizer.type() != Spec::NESTEROV && optimizer.type() != Spec::RMSPROP;
-    const absl::string_view name = has_beta ? "beta1" : "momentum";
-    return absl::InvalidArgumentError(absl::StrCat(
-        "table ", table.name(), ": with local steps and consistency ",
-        absl::AsciiStrToLower(v1::ConsistencySpec::Mode_Name(consistency.mode())),
-        ", the servers' optimizer has at most ", name, " ", kMostMomentumOfRounds, ", got ",
-        momentum, ": the training would diverge, or lose 15 % (capstan help local-steps); use ",
-        name, " ", kMostMomentumOfRounds, ", or consistency bsp"));
+    RETURN_IF_ERROR(
+        Annotate(CheckOuterMomentum(consistency, optimizer), absl::StrCat("table ", table.name())));
   }
   return absl::OkStatus();
 }

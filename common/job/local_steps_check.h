@@ -18,6 +18,9 @@ inline constexpr uint32_t kMostFragments = 1024;
 // training diverges, or loses 15 % (a character model, 4 workers).
 inline constexpr double kMostMomentumOfRounds = 0.5;
 
+// The rounds of a job's built-in model.
+v1::LocalSteps RoundsOf(const v1::LocalStepsSpec& local_steps);
+
 // For people: "sync_every 50, fragments 4, fragment_sync_delay 10".
 std::string LocalStepsText(const v1::LocalSteps& local_steps);
 
@@ -28,6 +31,11 @@ absl::Status CheckLocalSteps(const v1::LocalSteps& local_steps, bool is_replacea
 // INVALID_ARGUMENT unless workers with local steps can have these tables in the job, under its
 // consistency: a table is sparse, or as CheckMomentumOfRounds.
 absl::Status CheckTablesOfRounds(const v1::JobSpec& job, const TableSpecs& tables);
+
+// INVALID_ARGUMENT: under this consistency, the servers' optimizer has too much momentum for local
+// steps.
+absl::Status CheckOuterMomentum(const v1::ConsistencySpec& consistency,
+                                const v1::OptimizerSpec& optimizer);
 
 // INVALID_ARGUMENT, naming the table: under this consistency, its optimizer, or that of the job,
 // has too much momentum for local steps.

@@ -21,6 +21,7 @@
 #include "common/job/job_properties.h"
 #include "common/job/known_values.h"
 #include "common/job/test_values.h"
+#include "common/job/validate_local_steps.h"
 #include "common/job/validate_stream_job.h"
 #include "common/tensor/slicing.h"
 
@@ -341,6 +342,7 @@ absl::Status ValidateJob(const v1::JobSpec& job) {
   }
   CheckOptimizer(job.optimizer(), &checker);
   CheckConsistency(job.consistency(), &checker);
+  CheckLocalStepsJob(job, &checker);
   CheckCheckpoint(job.checkpoint(), &checker);
   CheckFiles(job, &checker);
   CheckStay(job, &checker);

@@ -111,13 +111,19 @@ A PyTorch program has them by capstan.torch:
 
   capstan run --num_workers=4 --push_codec=int8 --pull_codec=int8 --worker_command=./train.py
 
+The built-in models mlp, logistic_regression and replay have them by flags, on CPUs:
+
+  capstan run --local_steps=20 --local_optimizer=adamw --local_learning_rate=0.001
+  capstan run --local_steps=5 --optimizer=adagrad --consistency=async
+
 - --consistency=bsp takes the outer optimizer that is the default (learning rate 0.7, Nesterov's
   momentum 0.9). With ssp and async a momentum above 0.5 diverges, or loses 15 %, and is refused.
 - fragments=4 pushes the layers in four parts, at four moments of a round. With
   fragment_sync_delay=5 a worker goes on for 5 steps until it takes new values, so that nobody
   waits for the network.
 - round_seconds=600 in place of sync_every: a slow machine does fewer steps in a round.
-- --steps, --checkpoint_steps and all that counts steps count rounds.
+- --steps, --checkpoint_steps and all that counts steps count rounds; --epochs of a built-in model
+  still are passes through its data.
 
 deploy/guide/local-steps.md says when it pays, and how workers in two clusters find the servers.
 )"},

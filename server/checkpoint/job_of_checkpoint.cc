@@ -89,7 +89,8 @@ void WriteOutCodecs(v1::CodecSpec& codec) {
 }
 
 // What some optimizers have unless it is given (job.proto).
-void WriteOutOptimizer(v1::OptimizerSpec& optimizer) {
+template <typename Spec>  // of the servers or of local steps
+void WriteOutOptimizer(Spec& optimizer) {
   if (optimizer.type() == v1::OptimizerSpec::RMSPROP && !optimizer.has_momentum()) {
     optimizer.set_momentum(0);
   }
@@ -106,6 +107,9 @@ std::vector<std::string> Differences(v1::JobSpec of_checkpoint, v1::JobSpec of_j
   }
   WriteOutOptimizer(*of_checkpoint.mutable_optimizer());
   WriteOutOptimizer(*of_job.mutable_optimizer());
+  for (v1::JobSpec* const job : {&of_checkpoint, &of_job}) {
+    WriteOutOptimizer(*job->mutable_training()->mutable_local_steps()->mutable_optimizer());
+  }
   WriteOutCodecs(*of_checkpoint.mutable_codec());
   WriteOutCodecs(*of_job.mutable_codec());
   std::vector<std::string> differences;

@@ -11,12 +11,12 @@
 #include "common/base/ids.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_properties.h"
+#include "common/optimizer/optimizer.h"
 #include "common/routing/job_view.h"
 #include "common/routing/key_shard.h"
 #include "common/tensor/slicing.h"
 #include "server/checkpoint/manifest.h"
 #include "server/checkpoint/shard_storage.h"
-#include "server/optimizer/optimizer.h"
 #include "server/optimizer/table_optimizers.h"
 #include "server/sparse/row_optimizer.h"
 

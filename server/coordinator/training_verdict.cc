@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "common/job/job_properties.h"
 
 namespace capstan {
 namespace {
@@ -84,22 +85,32 @@ std::string OtherAdvice(const v1::ConsistencySpec& consistency) {
   return "";
 }
 
+// The flag with the size of the updates that move the values most.
+std::string RateFlag(const v1::JobSpec& job) {
+  return HasLocalSteps(job) ? "--local_learning_rate" : "--learning_rate";
+}
+
+double RateOf(const v1::JobSpec& job) {
+  return HasLocalSteps(job) ? job.training().local_steps().optimizer().learning_rate()
+                            : job.optimizer().learning_rate();
+}
+
 std::string SmallerStepsText(const v1::JobSpec& job) {
   if (job.model().type() == v1::ModelSpec::PROGRAM) {
     return absl::StrCat("Its updates were too large: try a smaller learning rate in the program",
                         OtherAdvice(job.consistency()), ".");
   }
   return absl::StrFormat(
-      "Its updates were too large: try a smaller --learning_rate, such as %g%s; features that are "
+      "Its updates were too large: try a smaller %s, such as %g%s; features that are "
       "very large (--feature_scale) do the same.",
-      0.1 * job.optimizer().learning_rate(), OtherAdvice(job.consistency()));
+      RateFlag(job), 0.1 * RateOf(job), OtherAdvice(job.consistency()));
 }
 
 std::string LargerStepsText(const v1::JobSpec& job) {
   return absl::StrFormat(
-      "It has hardly moved: try more %s or a larger --learning_rate, such as %g; if neither helps, "
+      "It has hardly moved: try more %s or a larger %s, such as %g; if neither helps, "
       "look whether the features tell the labels apart.",
-      job.training().steps() > 0 ? "--steps" : "--epochs", 10 * job.optimizer().learning_rate());
+      job.training().steps() > 0 ? "--steps" : "--epochs", RateFlag(job), 10 * RateOf(job));
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include "common/base/status_macros.h"
 #include "common/job/known_values.h"
 #include "common/job/optimizer_check.h"
-#include "server/optimizer/optimizer.h"
+#include "common/optimizer/optimizer.h"
 
 namespace capstan {
 namespace {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "server/optimizer/optimizer.h"
+#include "common/optimizer/optimizer.h"
 #include "server/shard/one_table_host.h"
 
 namespace capstan {

@@ -17,10 +17,10 @@
 #include "common/membership/coordinator_endpoint.h"
 #include "common/membership/member_agent.h"
 #include "common/membership/view_watch.h"
+#include "common/optimizer/optimizer.h"
 #include "common/routing/job_view.h"
 #include "server/checkpoint/manifest.h"
 #include "server/consistency/update_scale.h"
-#include "server/optimizer/optimizer.h"
 #include "server/service/server_metrics.h"
 #include "server/service/shard_host_options.h"
 

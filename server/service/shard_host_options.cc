@@ -9,10 +9,10 @@
 #include "common/base/status_macros.h"
 #include "common/codec/table_codecs.h"
 #include "common/job/job_properties.h"
+#include "common/optimizer/optimizer.h"
 #include "common/routing/job_view.h"
 #include "server/consistency/consistency_schedule.h"
 #include "server/consistency/update_scale.h"
-#include "server/optimizer/optimizer.h"
 #include "server/optimizer/table_optimizers.h"
 
 namespace capstan {

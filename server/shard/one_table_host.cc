@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "common/exchange/request_parts.h"
+#include "common/optimizer/optimizer.h"
 #include "server/consistency/update_scale.h"
-#include "server/optimizer/optimizer.h"
 
 namespace capstan {
 namespace {

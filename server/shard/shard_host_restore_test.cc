@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "common/exchange/payload_floats.h"
-#include "server/optimizer/optimizer.h"
+#include "common/optimizer/optimizer.h"
 #include "server/shard/cuts.h"
 #include "server/shard/one_table_host.h"
 

@@ -17,8 +17,8 @@
 
 #include "common/codec/codec.h"
 #include "common/exchange/request_parts.h"
+#include "common/optimizer/optimizer.h"
 #include "common/routing/key_shard.h"
-#include "server/optimizer/optimizer.h"
 #include "server/shard/one_table_host.h"
 
 namespace capstan {

@@ -13,7 +13,7 @@
 #include "common/codec/table_codecs.h"
 #include "common/exchange/parameter_endpoint.h"
 #include "common/exchange/payload.h"
-#include "server/optimizer/optimizer.h"
+#include "common/optimizer/optimizer.h"
 #include "server/slice/encoded_values.h"
 #include "server/slice/parked_pulls.h"
 #include "server/slice/push_log.h"

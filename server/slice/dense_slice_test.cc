@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "common/base/random.h"
+#include "common/optimizer/optimizer.h"
 #include "proto/job.pb.h"
 #include "server/consistency/consistency_schedule.h"
 #include "server/consistency/update_scale.h"
-#include "server/optimizer/optimizer.h"
 #include "server/slice/slice_state.h"
 
 namespace capstan {

@@ -14,10 +14,10 @@
 #include "common/codec/codec.h"
 #include "common/codec/table_codecs.h"
 #include "common/exchange/request_parts.h"
+#include "common/optimizer/optimizer.h"
 #include "proto/job.pb.h"
 #include "server/consistency/consistency_schedule.h"
 #include "server/consistency/update_scale.h"
-#include "server/optimizer/optimizer.h"
 #include "server/slice/dense_slice.h"
 #include "server/slice/slice_state.h"
 

@@ -10,8 +10,8 @@
 #include "absl/types/span.h"
 #include "common/exchange/payload.h"
 #include "common/exchange/rates.h"
+#include "common/optimizer/optimizer.h"
 #include "common/tensor/host_buffer.h"
-#include "server/optimizer/optimizer.h"
 #include "server/slice/shard_snapshot.h"
 #include "server/slice/slice_values.h"
 

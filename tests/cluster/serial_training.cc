@@ -6,9 +6,9 @@
 #include <memory>
 #include <vector>
 
+#include "common/optimizer/optimizer.h"
 #include "common/routing/job_view.h"
 #include "common/tensor/host_buffer.h"
-#include "server/optimizer/optimizer.h"
 #include "server/slice/slice_values.h"
 #include "worker/engine/cpu_engine.h"
 #include "worker/models/training/evaluate.h"

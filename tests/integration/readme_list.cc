@@ -518,6 +518,10 @@ std::vector<Listed> AllListed() {
                  "gcc -std=c11 -Icapstan/include tests/client_api/linear_regression.c "
                  "-Lcapstan/lib -lcapstan -lm -Wl,-rpath,$PWD/capstan/lib -o linear_regression"),
 
+      // deploy/guide/local-steps.md
+      Trains("capstan run --local_steps=20 --local_optimizer=adamw --local_learning_rate=0.001",
+             0.94, R"({"sync_every": 20})"),
+
       // worker/python
       DoesNotTrain("deploy/wheel.sh"),
       DoesNotTrain("pip install dist/capstan_ps-*.whl"),

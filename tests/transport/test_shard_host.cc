@@ -3,10 +3,10 @@
 #include <utility>
 
 #include "common/exchange/request_parts.h"
+#include "common/optimizer/optimizer.h"
 #include "proto/job.pb.h"
 #include "server/consistency/consistency_schedule.h"
 #include "server/consistency/update_scale.h"
-#include "server/optimizer/optimizer.h"
 #include "worker/client/parameter_client.h"
 
 namespace capstan {

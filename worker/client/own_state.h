@@ -25,6 +25,9 @@ class OwnState {
   // Number of arrays: at least 1, and the same for every worker of the job.
   virtual uint32_t arrays() const = 0;
 
+  // How each table is cut. Comes before the calls below.
+  virtual void UseSlices(absl::Span<const Slicing> /*slicings*/) {}
+
   // The slice's part of each array, one after the other. The bytes stay unchanged until the engine
   // may change the state.
   virtual Payload Save(SliceKey key) = 0;

@@ -14,13 +14,16 @@ namespace capstan {
 
 StateExchanges::StateExchanges(const Options& options)
     : options_(options), exchanges_(*options.exchanges), buffers_(*options.buffers) {
+  std::vector<Slicing> slicings;
   for (uint32_t i = 0; i < buffers_.table_count(); ++i) {
     const ParameterBuffers::Table& table = buffers_.table(TableId(i));
+    slicings.push_back(table.slicing);
     cuts_.emplace_back(table.slicing.slice_count());
     const bool has_state = table.replies_mean && exchanges_.sender().worker == WorkerId(0);
     MutexLock lock(&mu_);
     table_cuts_.emplace_back(has_state ? table.slicing.slice_count() : 0);
   }
+  if (options_.own_state != nullptr) options_.own_state->UseSlices(slicings);
 }
 
 void StateExchanges::PullOwnState() {

@@ -60,6 +60,10 @@ class Engine {
   virtual void BeginTraining(Step /*first_step*/, bool /*sets_initial_values*/,
                              ParameterStore& /*store*/) {}
 
+  // Loads the batch of this number, from 0, by LoadBatch.
+  using BatchLoader = std::function<absl::Status(int64_t number)>;
+  // One with local steps loads the batches of its steps itself, by `load`. Comes before all steps.
+  virtual void TakeBatchesFrom(BatchLoader /*load*/) {}
   // Loads a batch of these samples: at least one, at most EngineOptions::max_samples. Each RunStep
   // or RunForward uses one batch, in order. At most two batches may wait.
   virtual absl::Status LoadBatch(const Dataset& dataset, absl::Span<const uint32_t> samples) = 0;
@@ -111,6 +115,8 @@ struct EngineOptions {
   int64_t max_samples = 0;   // Required: of a batch
   Clock* clock = nullptr;    // Required; outlives the engine
   Tracer* tracer = nullptr;  // optional; outlives the engine
+  // Each step is a round of these; none: a step is one batch.
+  std::optional<v1::LocalStepsSpec> local_steps;
 };
 
 // Makes engines on one device.

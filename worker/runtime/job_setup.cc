@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "common/base/status_macros.h"
+#include "common/job/job_properties.h"
 #include "worker/dataset/load_data.h"
 #include "worker/models/training/evaluate.h"
 
@@ -21,6 +22,7 @@ absl::StatusOr<JobSetup> PrepareJob(const v1::JobSpec& job, const EngineFactory&
   engine_options.class_count = data.train.class_count;
   engine_options.max_samples = std::max<int64_t>(job.training().batch_size(), kEvaluationBatch);
   engine_options.clock = clock;
+  if (HasLocalSteps(job)) engine_options.local_steps = job.training().local_steps();
   ASSIGN_OR_RETURN(std::unique_ptr<Engine> engine, make_engine(engine_options));
   BatchSampler::Options options;
   options.sample_count = data.train.size();
@@ -30,7 +32,8 @@ absl::StatusOr<JobSetup> PrepareJob(const v1::JobSpec& job, const EngineFactory&
   ASSIGN_OR_RETURN(BatchSampler sampler, BatchSampler::Create(options));
   const int64_t steps = job.training().steps() > 0
                             ? static_cast<int64_t>(job.training().steps())
-                            : job.training().epochs() * sampler.steps_per_epoch();
+                            : RoundsFor(job.training().epochs() * sampler.steps_per_epoch(),
+                                        job.training().local_steps());
   return JobSetup{std::move(data), std::move(engine), std::move(sampler), steps, nullptr, nullptr};
 }
 

@@ -8,8 +8,8 @@
 namespace capstan {
 
 // Makes the engine of a job's model: a ReplayEngine for a replayed network, else an engine on
-// `device`. A GPU is UNIMPLEMENTED in a build without CUDA. `tracer` outlives the engines; null:
-// nothing is traced.
+// `device`; a LocalStepsEngine, on a CPU, for local steps. A GPU is UNIMPLEMENTED in a build
+// without CUDA. `tracer` outlives the engines; null: nothing is traced.
 EngineFactory EngineFactoryOf(const DeviceName& device, Tracer* tracer);
 
 }  // namespace capstan

@@ -48,6 +48,27 @@ TEST(MakeEngineTest, TheCpuIsAlwaysThere) {
   EXPECT_EQ((*engine)->tables().size(), 6u);
 }
 
+TEST(MakeEngineTest, LocalStepsAreForCpusAndReplays) {
+  RealClock clock;
+  EngineOptions options = SmallModel(&clock);
+  options.local_steps.emplace().set_sync_every(20);
+  const auto engine = EngineFactoryOf({/*is_cuda=*/false, /*number=*/0}, nullptr)(options);
+  ASSERT_TRUE(engine.ok()) << engine.status();
+  EXPECT_EQ((*engine)->local_steps()->sync_every(), 20);
+  EXPECT_EQ((*engine)->own_state()->arrays(), 3u) << "two of AdamW, and its steps";
+  EXPECT_FALSE((*engine)->is_replaceable());
+
+  const EngineFactory on_gpu = EngineFactoryOf({/*is_cuda=*/true, /*number=*/0}, nullptr);
+  EXPECT_THAT(std::string(on_gpu(options).status().message()),
+              testing::HasSubstr("built-in models have local steps on CPUs only"));
+  options.model.set_type(v1::ModelSpec::REPLAY);
+  options.model.mutable_replay()->set_layers("resnet50");
+  options.model.mutable_replay()->set_scale(100000);
+  const auto replay = on_gpu(options);
+  ASSERT_TRUE(replay.ok()) << replay.status();
+  EXPECT_EQ((*replay)->own_state(), nullptr);
+}
+
 TEST(MakeEngineTest, ABuildWithoutCudaSaysSoAndWhatToDo) {
   RealClock clock;
   const auto engine =

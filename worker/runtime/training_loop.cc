@@ -41,6 +41,9 @@ absl::Status TrainingLoop::RunSteps() {
   // The pull replaces initial values, which must have left by then.
   RETURN_IF_ERROR(options_.store->WaitForAll());
   options_.store->PullAll(options_.first_step);
+  if (LoadsInSteps()) {
+    options_.engine->TakeBatchesFrom([this](int64_t number) { return LoadBatchOf(Step(number)); });
+  }
   RETURN_IF_ERROR(LoadBatch(options_.first_step));
   Step step = options_.first_step;
   while (HasStep(step) && !options_.must_stop()) {
@@ -92,8 +95,16 @@ int64_t TrainingLoop::steps_done() const {
   return steps_done_;
 }
 
+bool TrainingLoop::LoadsInSteps() const {
+  return options_.sampler != nullptr && options_.engine->local_steps() != nullptr;
+}
+
 absl::Status TrainingLoop::LoadBatch(Step step) {
-  if (options_.sampler == nullptr || !HasStep(step)) return absl::OkStatus();
+  if (options_.sampler == nullptr || LoadsInSteps() || !HasStep(step)) return absl::OkStatus();
+  return LoadBatchOf(step);
+}
+
+absl::Status TrainingLoop::LoadBatchOf(Step step) {
   const absl::Span<const uint32_t> samples = options_.sampler->Indices(options_.worker, step);
   batch_size_ = samples.size();
   return options_.engine->LoadBatch(*options_.train, samples);

@@ -86,7 +86,11 @@ class TrainingLoop {
   bool HasStep(Step step) const;
   // The engine has no further step. FAILED_PRECONDITION: it has done none.
   absl::Status EndAt(int64_t steps);
+  // The engine takes its batches within steps.
+  bool LoadsInSteps() const;
+  // The step's batch, if the engine does not load it itself.
   absl::Status LoadBatch(Step step);
+  absl::Status LoadBatchOf(Step step);
   absl::Status RunStep(Step step);
   void RecordStepsDone(int64_t steps_done, absl::Time now);
   void RecordStepTimeLocked(int64_t steps_done, absl::Duration step_time)

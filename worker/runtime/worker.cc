@@ -12,6 +12,7 @@
 #include "common/base/clock.h"
 #include "common/base/log_format.h"
 #include "common/base/status_macros.h"
+#include "common/job/job_properties.h"
 #include "common/membership/coordinator_endpoint.h"
 #include "common/membership/member_agent.h"
 #include "common/routing/routing_table.h"
@@ -37,14 +38,16 @@ absl::Duration TimeUntilNextQuestion(absl::Duration waited, absl::Duration longe
 // Adds what helps against gradients that are too large, where the job's flags have the learning
 // rate. A program of the user's knows best itself.
 absl::Status WithAdvice(const absl::Status& status, const v1::JobSpec& job) {
-  constexpr char kAdvice[] = ". Try a smaller --learning_rate, and look at the data";
+  const std::string advice = absl::StrCat(
+      ". Try a smaller ", HasLocalSteps(job) ? "--local_learning_rate" : "--learning_rate",
+      ", and look at the data");
   if (job.model().type() == v1::ModelSpec::PROGRAM ||
       !absl::StrContains(status.message(), "the gradient") ||
       !absl::StrContains(status.message(), "holds a NaN or an infinity") ||
-      absl::StrContains(status.message(), kAdvice)) {
+      absl::StrContains(status.message(), advice)) {
     return status;
   }
-  return absl::Status(status.code(), absl::StrCat(status.message(), kAdvice));
+  return absl::Status(status.code(), absl::StrCat(status.message(), advice));
 }
 
 }  // namespace

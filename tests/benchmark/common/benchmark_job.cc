@@ -4,12 +4,12 @@
 #include <utility>
 
 #include "common/base/status_macros.h"
+#include "common/optimizer/optimizer.h"
 #include "common/routing/placement.h"
 #include "common/routing/routing_table.h"
 #include "proto/job.pb.h"
 #include "server/consistency/consistency_schedule.h"
 #include "server/consistency/update_scale.h"
-#include "server/optimizer/optimizer.h"
 #include "server/optimizer/table_optimizers.h"
 
 namespace capstan {

@@ -10,9 +10,9 @@
 #include "absl/status/statusor.h"
 #include "common/base/ids.h"
 #include "common/exchange/parameter_endpoint.h"
+#include "common/optimizer/optimizer.h"
 #include "common/tensor/buffer_pool.h"
 #include "common/tensor/host_buffer.h"
-#include "server/optimizer/optimizer.h"
 #include "server/shard/shard_host.h"
 #include "tests/benchmark/common/benchmark_job.h"
 

@@ -92,10 +92,19 @@ void ReplayEngine::Compute(absl::Duration duration) {
 
 void ReplayEngine::Begin(ParameterStore& store) {
   free_at_ = clock_->Now();
-  for (const absl::Span<float> gradient : store.gradients()) {
-    for (size_t i = 0; i < gradient.size(); ++i) {
-      gradient[i] = (static_cast<float>(i % 17) - 8) * 1e-3f;
-    }
+  for (const absl::Span<float> gradient : store.gradients()) FillGradient(gradient);
+}
+
+void ReplayEngine::ComputeAlone() {
+  absl::Duration time;
+  for (const absl::Duration forward : forward_time_) time += (1 + kBackwardPerForward) * forward;
+  if (!std::exchange(has_begun_, true)) free_at_ = clock_->Now();
+  Compute(time);
+}
+
+void ReplayEngine::FillGradient(absl::Span<float> gradient) {
+  for (size_t i = 0; i < gradient.size(); ++i) {
+    gradient[i] = (static_cast<float>(i % 17) - 8) * 1e-3f;
   }
 }
 

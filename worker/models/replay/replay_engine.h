@@ -43,6 +43,11 @@ class ReplayEngine : public Engine {
   absl::StatusOr<BatchResult> Result() override { return BatchResult(); }
   absl::Status Finish() override { return absl::OkStatus(); }
 
+  // Takes the time of a step without pulling or pushing anything.
+  void ComputeAlone();
+  // The gradient of every step.
+  static void FillGradient(absl::Span<float> gradient);
+
  private:
   absl::Status WaitForLayer(int layer, ParameterStore& store);
   // Queues `duration` of work on the replayed device, and sleeps until the device has done it.

@@ -8,8 +8,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "common/job/optimizer_check.h"
+#include "common/optimizer/optimizer.h"
 #include "proto/job.pb.h"
-#include "server/optimizer/optimizer.h"
 
 namespace capstan {
 namespace {

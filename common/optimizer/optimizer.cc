@@ -1,4 +1,4 @@
-#include "server/optimizer/optimizer.h"
+#include "common/optimizer/optimizer.h"
 
 #include <glog/logging.h>
 

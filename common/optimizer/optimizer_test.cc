@@ -1,5 +1,5 @@
 // What every optimizer promises, over all types that a job can name.
-#include "server/optimizer/optimizer.h"
+#include "common/optimizer/optimizer.h"
 
 #include <gtest/gtest.h>
 

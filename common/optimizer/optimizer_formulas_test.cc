@@ -11,9 +11,9 @@
 
 #include "absl/types/span.h"
 #include "common/base/random.h"
+#include "common/optimizer/optimizer.h"
 #include "kernels/normal_vector.h"
 #include "proto/job.pb.h"
-#include "server/optimizer/optimizer.h"
 
 namespace capstan {
 namespace {
