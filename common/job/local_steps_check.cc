@@ -119,7 +119,7 @@ absl::Status CheckOuterMomentum(const v1::ConsistencySpec& consistency, const Sp
       "with local steps and consistency ",
       absl::AsciiStrToLower(v1::ConsistencySpec::Mode_Name(consistency.mode())),
       ", the servers' optimizer has at most ", name, " ", kMostMomentumOfRounds, ", got ", momentum,
-      ": the training would diverge, or lose 15 % (capstan help local-steps); use ", name, " ",
+      ": the training would take too large steps (capstan help local-steps); use ", name, " ",
       kMostMomentumOfRounds, ", or consistency bsp"));
 }
 

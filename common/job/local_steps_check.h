@@ -14,8 +14,8 @@ namespace capstan {
 // Most fragments of a round.
 inline constexpr uint32_t kMostFragments = 1024;
 
-// The largest momentum of a servers' optimizer with local steps, but under BSP. With more of it the
-// training diverges, or loses 15 % (a character model, 4 workers).
+// The largest momentum of a servers' optimizer with local steps, but under BSP. Elsewhere each
+// worker's round is an update by itself, and with more momentum they add up to too large steps.
 inline constexpr double kMostMomentumOfRounds = 0.5;
 
 // The rounds of a job's built-in model.

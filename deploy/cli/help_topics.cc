@@ -103,7 +103,7 @@ To check that a run has kept the rule, record it:
 With local steps a worker takes many steps with its own optimizer, and then exchanges once: for
 workers in several clusters, at homes, or on machines that come and go. A step of the job is then a
 round. The servers apply the job's optimizer, the outer one, to the mean of what the workers have
-changed. 50 local steps with int8 send about 200 times fewer bytes than float32 in each step.
+changed. 50 local steps with int8 send about 180 times fewer bytes than float32 in each step.
 
 A PyTorch program has them by capstan.torch:
 
@@ -117,7 +117,8 @@ The built-in models mlp, logistic_regression and replay have them by flags, on C
   capstan run --local_steps=5 --optimizer=adagrad --consistency=async
 
 - --consistency=bsp takes the outer optimizer that is the default (learning rate 0.7, Nesterov's
-  momentum 0.9). With ssp and async a momentum above 0.5 diverges, or loses 15 %, and is refused.
+  momentum 0.9). With ssp and async each worker's round is an update by itself, so a momentum
+  above 0.5 is refused.
 - fragments=4 pushes the layers in four parts, at four moments of a round. With
   fragment_sync_delay=5 a worker goes on for 5 steps until it takes new values, so that nobody
   waits for the network.

@@ -50,7 +50,7 @@ class LocalRounds {
   // Pushes the fragment's layers.
   absl::Status Push(uint32_t fragment);
   void StepLocally(Step round, int64_t number);
-  // Of the moment: what the worker needs to go on from here.
+  // The present state: what the worker needs to go on from here.
   std::string State() const;
   void SetState(absl::Span<const double> state);
   // The worker's state is this from now on, that of the round's begin.

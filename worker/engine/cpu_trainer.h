@@ -21,7 +21,7 @@ namespace capstan {
 // Local steps on the calling thread.
 class CpuTrainer : public LocalTrainer {
  public:
-  // Of the model and the local steps of `options`. The errors are those of MakeModel,
+  // Trains the model of `options` with its local steps. The errors are those of MakeModel,
   // ModelOnCpu::Create and HostOptimizer::Create.
   static absl::StatusOr<std::unique_ptr<LocalTrainer>> Create(const EngineOptions& options);
 

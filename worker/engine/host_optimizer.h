@@ -17,8 +17,9 @@
 
 namespace capstan {
 
-// The optimizer of a worker's local steps, with its state in host memory. The state in checkpoints
-// is that of a table's last NotePush. Used by one thread, but for OwnState's methods.
+// The optimizer of a worker's local steps, with its state in host memory. A checkpoint has each
+// table's state as it was at the last NotePush. OwnState's methods may be called by any thread, the
+// others by one.
 class HostOptimizer : public OwnState {
  public:
   // With `goes_on`, a table's steps go on while its exchange is open. INVALID_ARGUMENT: `spec` is

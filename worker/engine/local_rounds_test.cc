@@ -21,7 +21,7 @@ v1::LocalSteps Settings(int64_t sync_every, double round_seconds, uint32_t fragm
   return settings;
 }
 
-// The fragments pushed after each local step of a round, each of which takes this time.
+// How many fragments are pushed after each local step of a round, if a step takes this time.
 std::vector<int> PushedAfterSteps(LocalRounds& rounds, FakeClock& clock, absl::Duration each) {
   std::vector<int> pushed;
   rounds.Begin();

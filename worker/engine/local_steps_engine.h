@@ -54,8 +54,7 @@ class LocalStepsEngine : public Engine {
   absl::Status MakeFragments();
 
   absl::Status RunLocalStep();
-  // Of all fragments whose values are to be there by now. Also finds out whether the job has
-  // failed.
+  // Takes the new values of each fragment that is due. Also finds out whether the job has failed.
   absl::Status TakeDue(ParameterStore& store);
   absl::Status Take(Fragment& fragment, ParameterStore& store);
   absl::Status Push(Fragment& fragment, Step step, ParameterStore& store);

@@ -15,8 +15,8 @@
 namespace capstan {
 
 // The tables of a job, how many arrays of own state a worker has, and its local steps. The first
-// worker brings them. They must fit the job, and be the same as those of every other worker and,
-// but for the local steps, of the checkpoint from which the job goes on. Not thread-safe.
+// worker brings them. They must fit the job, and be the same as those of every other worker. Tables
+// and arrays must also be those of the checkpoint from which the job goes on. Not thread-safe.
 class JobTables {
  public:
   // Both must outlive this.

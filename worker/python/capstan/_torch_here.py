@@ -21,7 +21,7 @@ from capstan._torch_carriers import gradient_of, plain, values_of
 from capstan._torch_checkpoint import CheckpointStates
 from capstan._torch_here_state import HereState
 from capstan._torch_hooks import after_gradient, hook_forwards
-from capstan._torch_optimizers import replace_methods
+from capstan._torch_optimizers import replace_step
 from capstan._torch_plan import BUFFERS, Plan, Planned
 from capstan._torch_refusals import (expect_group_sizes, expect_one_loss, group_sizes,
                                      second_gradient, step_after_end)
@@ -114,11 +114,7 @@ class HereTrainer:
                 optimizer._step_count = alive.job.step + 1  # type: ignore[attr-defined]
             return own_step(closure, **further) if closure is not None else own_step(**further)
 
-        # Learning rate schedulers look for these.
-        step._with_counter = True  # type: ignore[attr-defined]
-        step._wrapped_by_lr_sched = True  # type: ignore[attr-defined]
-        optimizer._opt_called = True  # type: ignore[attr-defined]
-        return replace_methods(optimizer, {"step": step})
+        return replace_step(optimizer, step)
 
     def _before_forward(self, module: torch.nn.Module, unused: object) -> None:
         if not self._has_looked and module.training and torch.is_grad_enabled():

@@ -10,6 +10,7 @@ from capstan._alone_job import AloneJob
 from capstan._errors import InvalidArgument
 from capstan._job import Job
 from capstan._table import Table
+from capstan._torch_optimizers import restore_groups
 
 _MOST_ARRAYS = 16
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16)
@@ -72,11 +73,8 @@ class HereState:
         self._restored_groups = [whole["param_groups"] for whole in wholes]
 
     def begin_step(self) -> None:
-        """A scheduler that was made anew has set others by then."""
-        restored_groups, self._restored_groups = self._restored_groups, []
-        for optimizer, groups in zip(self._optimizers, restored_groups):
-            for group, restored in zip(optimizer.param_groups, groups):
-                group.update({name: one for name, one in restored.items() if name != "params"})
+        restored, self._restored_groups = self._restored_groups, []
+        restore_groups(self._optimizers, restored)
 
     def _places(self, wholes: list[dict[str, Any]]) -> dict[int, tuple[int, int]]:
         """The optimizer of each parameter, and its number in the optimizer's state_dict, by the

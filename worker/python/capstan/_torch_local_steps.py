@@ -19,7 +19,7 @@ from capstan._torch_carriers import values_of
 from capstan._torch_checkpoint import CheckpointStates
 from capstan._torch_fragments import Fragment, LocalParameter, split
 from capstan._torch_hooks import hook_forwards
-from capstan._torch_optimizers import replace_methods
+from capstan._torch_optimizers import replace_step, restore_groups
 from capstan._torch_plan import BUFFERS, Plan
 from capstan._torch_refusals import expect_one_loss, step_after_end
 from capstan._torch_structure import Structure
@@ -120,11 +120,7 @@ class LocalStepsTrainer:
                 alive._end_inner_step(number)
             return result
 
-        # Learning rate schedulers look for these.
-        step._with_counter = True  # type: ignore[attr-defined]
-        step._wrapped_by_lr_sched = True  # type: ignore[attr-defined]
-        optimizer._opt_called = True  # type: ignore[attr-defined]
-        return replace_methods(optimizer, {"step": step})
+        return replace_step(optimizer, step)
 
     @property
     def rounds(self) -> int:
@@ -310,11 +306,8 @@ class InnerState:
         self._restored_groups = [whole["param_groups"] for whole in wholes]
 
     def begin_round(self) -> None:
-        """A scheduler that was made anew has set other rates by then."""
-        restored_groups, self._restored_groups = self._restored_groups, []
-        for optimizer, groups in zip(self._optimizers, restored_groups):
-            for group, restored in zip(optimizer.param_groups, groups):
-                group.update({name: one for name, one in restored.items() if name != "params"})
+        restored, self._restored_groups = self._restored_groups, []
+        restore_groups(self._optimizers, restored)
 
 
 class _Mean:

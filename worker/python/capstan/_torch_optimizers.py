@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Mapping, Optional
+from typing import Any, Callable, Mapping, Optional, Sequence
 
 import torch
 
@@ -160,6 +160,25 @@ def replace_methods(optimizer: torch.optim.Optimizer,
         vars(optimizer).update(before)
 
     return release
+
+
+def replace_step(optimizer: torch.optim.Optimizer,
+                 step: Callable[..., Any]) -> Callable[[], None]:
+    """As replace_methods. `step` calls the optimizer's own step."""
+    # Learning rate schedulers look for these.
+    step._with_counter = True  # type: ignore[attr-defined]
+    step._wrapped_by_lr_sched = True  # type: ignore[attr-defined]
+    optimizer._opt_called = True  # type: ignore[attr-defined]
+    return replace_methods(optimizer, {"step": step})
+
+
+def restore_groups(optimizers: Sequence[torch.optim.Optimizer],
+                   restored: Sequence[Sequence[Group]]) -> None:
+    """Gives the parameter groups their settings of a checkpoint again: a scheduler that was made anew
+    has set others."""
+    for optimizer, groups in zip(optimizers, restored):
+        for group, before in zip(optimizer.param_groups, groups):
+            group.update({name: one for name, one in before.items() if name != "params"})
 
 
 def fixed_settings(group: Group) -> dict[str, object]:
