@@ -76,7 +76,8 @@ class ExamplesTest(unittest.TestCase):
             (bin_dir / "python").symlink_to(sys.executable)
             (pathlib.Path(folder) / "worker").symlink_to(REPOSITORY / "worker")
             script = "\n".join([
-                "trap 'kill $(jobs -p)' EXIT", servers.replace(" &\n", " >>servers.log 2>&1 &\n"),
+                # Waits too: a coordinator that is told to end still writes into the folder.
+                "trap 'kill $(jobs -p); wait' EXIT", servers.replace(" &\n", " >>servers.log 2>&1 &\n"),
                 *(f"{worker.strip()} >worker-{rank}.log 2>&1 & workers[{rank}]=$!"
                   for rank in (0, 1)), "wait ${workers[0]} && wait ${workers[1]}"])
             script = script.replace("servers.example.com", "127.0.0.1").replace("0.0.0.0", "127.0.0.1")
