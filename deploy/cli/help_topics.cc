@@ -57,6 +57,7 @@ runs it in the current folder. Its environment has:
   CAPSTAN_COORDINATOR             HOST:PORT of the job's coordinator; several have commas between
   CAPSTAN_KEYS                    the folder of --keys; not set without keys
   RANK, LOCAL_RANK                number of the worker in the job, and on its machine, from 0
+  CAPSTAN_RANK                    the same as RANK, which torchrun within a worker sets anew
   WORLD_SIZE, LOCAL_WORLD_SIZE    number of workers of the job, and on this machine
   OMP_NUM_THREADS                 1, with several workers on a machine and unless you set it
   PYTHONUNBUFFERED                1, unless you set it: what Python prints is in the log at once

@@ -91,6 +91,7 @@ std::vector<std::string> ProgramEnvironment(const WorkerProgram& program, int lo
       program.first_rank.has_value() ? absl::StrCat("=", *program.first_rank + local_rank) : "";
   std::vector<std::string> environment = {absl::StrCat("CAPSTAN_COORDINATOR=", coordinator),
                                           absl::StrCat("CAPSTAN_KEYS", keys_value),
+                                          absl::StrCat("CAPSTAN_RANK", rank_value),
                                           absl::StrCat("RANK", rank_value),
                                           absl::StrCat("LOCAL_RANK=", local_rank),
                                           absl::StrCat("WORLD_SIZE=", program.world_size),

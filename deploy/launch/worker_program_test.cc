@@ -73,9 +73,9 @@ TEST(ProgramEnvironmentTest, HasWhatTorchrunSetsAndTheWayToTheJob) {
   const WorkerProgram program = {"train", /*world_size=*/4, /*first_rank=*/2};
   EXPECT_THAT(ProgramEnvironment(program, /*local_rank=*/1, /*local_world_size=*/2, "host:4000",
                                  "/some/keys"),
-              ElementsAre("CAPSTAN_COORDINATOR=host:4000", "CAPSTAN_KEYS=/some/keys", "RANK=3",
-                          "LOCAL_RANK=1", "WORLD_SIZE=4", "LOCAL_WORLD_SIZE=2", "OMP_NUM_THREADS=1",
-                          "PYTHONUNBUFFERED=1"));
+              ElementsAre("CAPSTAN_COORDINATOR=host:4000", "CAPSTAN_KEYS=/some/keys",
+                          "CAPSTAN_RANK=3", "RANK=3", "LOCAL_RANK=1", "WORLD_SIZE=4",
+                          "LOCAL_WORLD_SIZE=2", "OMP_NUM_THREADS=1", "PYTHONUNBUFFERED=1"));
 }
 
 TEST(ProgramEnvironmentTest, TheUserMaySayThatPythonBuffersWhatItPrints) {
@@ -105,6 +105,7 @@ TEST(ProgramEnvironmentTest, WhatIsNotKnownIsRemoved) {
   const WorkerProgram program = {"train", /*world_size=*/4, /*first_rank=*/std::nullopt};
   const auto environment = ProgramEnvironment(program, 1, 2, "host:4000", /*keys=*/"");
   EXPECT_THAT(environment, Contains("RANK"));
+  EXPECT_THAT(environment, Contains("CAPSTAN_RANK"));
   EXPECT_THAT(environment, Contains("CAPSTAN_KEYS"));
   EXPECT_THAT(environment, Contains("LOCAL_RANK=1"));
 }

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from typing import Sequence
 
 import capstan
 
@@ -84,14 +85,23 @@ class Workers:
                              stdout=subprocess.PIPE, text=True) for _ in range(num_workers)]
 
     def run(self, case: str, *flags: str, num_workers: int = 2, num_servers: int = 1,
-            **arguments: object) -> dict[str, object]:
+            ranks: Sequence[int] = (), **arguments: object) -> dict[str, object]:
         """Runs the case in every worker of a new job. Fails unless it passes in all. Returns the
-        job's summary. A job that a case leaves unfinished fails."""
-        processes = self._processes[:num_workers]
-        with Servers(*flags, num_workers=num_workers, num_servers=num_servers) as servers:
-            for rank, process in enumerate(processes):
-                order = {"case": case, "coordinator": servers.address, "rank": rank,
-                         "arguments": arguments}
+        job's summary. A job that a case leaves unfinished fails.
+
+        ranks: of each worker the number of its ranks, which are processes of their own.
+        """
+        processes = self._processes[:sum(ranks) or num_workers]
+        places = [(worker, rank) for worker, count in enumerate(ranks) for rank in range(count)]
+        with Servers(*flags, num_workers=len(ranks) or num_workers,
+                     num_servers=num_servers) as servers:
+            for number, process in enumerate(processes):
+                order: dict[str, object] = {"case": case, "coordinator": servers.address,
+                                            "rank": number, "arguments": arguments}
+                if ranks:
+                    worker, order["rank"] = places[number]
+                    order.update(worker=worker, ranks=ranks[worker],
+                                 meeting=f"file://{servers.folder}/ranks-{worker}")
                 process.stdin.write(json.dumps(order) + "\n")
                 process.stdin.flush()
             # A worker that dies ends its output.

@@ -140,8 +140,8 @@ typedef struct capstan_connect_options {
   const char* keys;
   /* Not 0: plaintext with keys, as --insecure of capstan_worker. */
   int32_t insecure;
-  /* Not 0: the worker is `rank`, from 0. 0: it is the environment's RANK, or without it the next
-   * free one. */
+  /* Not 0: the worker is `rank`, from 0. 0: it is the environment's CAPSTAN_RANK or RANK, or
+   * without both the next free one. */
   int32_t has_rank;
   int32_t rank;
   /* Number of steps of every worker, if it is known. 0: capstan_finish tells it. */

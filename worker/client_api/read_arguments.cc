@@ -34,14 +34,18 @@ absl::StatusOr<std::optional<uint32_t>> RankOf(const capstan_connect_options& op
           absl::StrCat("rank: expected 0 or more, got ", options.rank));
     return static_cast<uint32_t>(options.rank);
   }
-  const std::string text = TextOf(nullptr, "RANK");
-  if (text.empty()) return std::nullopt;
-  uint32_t rank = 0;
-  if (!absl::SimpleAtoi(text, &rank)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("RANK: expected a number, 0 or more, got \"", text, "\""));
+  // torchrun within a worker sets RANK anew.
+  for (const char* const variable : {"CAPSTAN_RANK", "RANK"}) {
+    const std::string text = TextOf(nullptr, variable);
+    if (text.empty()) continue;
+    uint32_t rank = 0;
+    if (!absl::SimpleAtoi(text, &rank)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(variable, ": expected a number, 0 or more, got \"", text, "\""));
+    }
+    return rank;
   }
-  return rank;
+  return std::nullopt;
 }
 
 // A callback of UCX's thread, which cannot go on: neither can the process.

@@ -13,8 +13,8 @@ namespace capstan {
 // The structs that a program gives to capstan.h, read and checked. They may be those of an older
 // header. INVALID_ARGUMENT names the field, what was expected, and what was given.
 
-// What the struct leaves out is taken from the environment (RANK, CAPSTAN_COORDINATOR and
-// CAPSTAN_KEYS). Null: all of it.
+// What the struct leaves out is taken from the environment (CAPSTAN_RANK or RANK,
+// CAPSTAN_COORDINATOR and CAPSTAN_KEYS). Null: all of it.
 absl::StatusOr<ClientJob::Options> ReadConnectOptions(const capstan_connect_options* options);
 // Sets `initial` to the initial values, if this program gives them.
 absl::StatusOr<v1::TableSpec> ReadTable(const capstan_table* argument, std::vector<float>& initial);

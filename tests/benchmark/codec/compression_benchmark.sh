@@ -13,6 +13,10 @@
 #   --compute_seconds=S  of a step; a tenth of the time in which its bytes cross a link as float32
 #   --seconds=S        about how long a job is measured, after 3 steps to warm up; 10. At least 3
 #                      steps, and at most 50
+#   --local_steps=H    the measured ones take H local steps between two exchanges (the float32 ones do
+#                      not), or the next number that --fragments divides
+#   --fragments=N, --fragment_sync_delay=N
+#                      with --local_steps, as of capstan run; 1, and 0
 #   --job_flags=F      more flags of all jobs
 #   --programs=FOLDER  of the programs; bazel-bin
 #   --train            also train real jobs, with float32 and with each codec, seed after seed
@@ -24,9 +28,9 @@
 # Prints a JSON object a line for each rate and codec, with --train for each job as well. All other
 # output is on stderr.
 #   codec            as given; push_codec and pull_codec are those of the job
-#   step_s           the median step of the slower worker
+#   step_s           the median step of the slower worker; of its local steps, the median round / H
 #   float32_step_s   the same without a codec
-#   bytes_ratio      bytes as float32 / bytes as sent, both ways together
+#   bytes_ratio      bytes as float32 / bytes as sent, both ways together, in equally many steps
 #   compute_s        of a step
 # With --train, the line also has medians over the seeds:
 #   job, train_steps, seeds   as given
@@ -53,6 +57,10 @@ gbits=0.1
 codecs=bfloat16,int8,topk:0.01
 compute_s=''
 seconds=10
+local_steps=''
+fragments=1
+delay=0
+local_only=()
 job_flags=()
 programs="${repository}/bazel-bin"
 train=''
@@ -74,6 +82,9 @@ for argument in "$@"; do
     --codec=*) codecs="${value}" ;;
     --compute_seconds=*) compute_s="${value}" ;;
     --seconds=*) seconds="${value}" ;;
+    --local_steps=*) local_steps="${value}" ;;
+    --fragments=*) fragments="${value}" local_only+=(--fragments) ;;
+    --fragment_sync_delay=*) delay="${value}" local_only+=(--fragment_sync_delay) ;;
     --job_flags=*) read -r -a job_flags <<<"${value}" ;;
     --programs=*) programs="${value}" ;;
     --train) train=yes ;;
@@ -85,6 +96,15 @@ for argument in "$@"; do
 done
 
 [[ -n "${train}" || -z "${train_only[*]}" ]] || fail "${train_only[0]}: matters with --train only" 2
+if [[ -n "${local_steps}" ]]; then
+  expect --local_steps "${local_steps}" "a whole number above 1" "([2-9]|[1-9][0-9]{1,5})"
+  expect_count --fragments "${fragments}"
+  [[ "${delay}" =~ ^[0-9]{1,6}$ ]] || fail "--fragment_sync_delay: expected a whole number, got '${delay}'" 2
+  [[ -z "${train}" ]] || fail "--local_steps: not with --train; tests/benchmark/local_steps.py trains" 2
+  local_steps=$(((local_steps + fragments - 1) / fragments * fragments))
+elif [[ -n "${local_only[*]}" ]]; then
+  fail "${local_only[0]}: matters with --local_steps only" 2
+fi
 expect_count --scale "${scale}"
 expect_numbers --seconds 'a number above 0' "${seconds}"
 [[ -z "${compute_s}" ]] || expect_numbers --compute_seconds 'a number above 0' "${compute_s}"
@@ -121,18 +141,23 @@ set_codec_flags() {
   codec_flags+=(--dgc --field=codec.dgc_warmup_steps="$2" --optimizer=sgd)
 }
 
-# run_job STEPS COMPUTE_S CODEC: sets step_s and bytes_ratio.
+# run_job STEPS COMPUTE_S CODEC: sets step_s and bytes_ratio. With steps_of_round above 1, STEPS are
+# rounds.
 run_job() {
+  local local_flags=()
   set_codec_flags "$3" 0
+  ((steps_of_round == 1)) ||
+    local_flags=(--local_steps="${steps_of_round}" --fragments="${fragments}"
+      --fragment_sync_delay="${delay}")
   cluster_run "${programs}" "${scratch}/job" --model=replay --field=model.replay.layers="${replay}" \
     --field=model.replay.scale="${scale}" --field=model.replay.compute_seconds="$2" \
     --steps=$((cluster_uncounted_steps + $1)) \
-    "${codec_flags[@]}" "${job_flags[@]}"
+    "${codec_flags[@]}" "${local_flags[@]}" "${job_flags[@]}"
   step_s="$(figure median_step_seconds)"
-  bytes_ratio=1
-  [[ "$3" == float32 ]] || bytes_ratio="$(awk '{ print ($1 + $2) / ($3 + $4) }' <<<"$(figure \
-    bytes_pushed_float32) $(figure bytes_pulled_float32) $(figure bytes_pushed) $(figure \
-    bytes_pulled)")"
+  step_s="$(awk -v round="${step_s}" -v steps="${steps_of_round}" 'BEGIN { print round / steps }')"
+  bytes_ratio="$(awk -v steps="${steps_of_round}" '{ print steps * ($1 + $2) / ($3 + $4) }' \
+    <<<"$(figure bytes_pushed_float32) $(figure bytes_pulled_float32) $(figure \
+      bytes_pushed) $(figure bytes_pulled)")"
 }
 
 # steps_in STEP_S: as many as fit into --seconds, from 3 to 50.
@@ -171,7 +196,7 @@ train_float32() {
 
 # run_rate GBIT
 run_rate() {
-  local sending compute float32_s codec job
+  local sending compute float32_s codec job steps_of_round=1
   local -A float32_accuracy=() float32_seconds_to_target=()
   sending="$(awk -v bytes="${bytes}" -v gbit="$1" 'BEGIN { print bytes * 8 / (gbit * 1e9) }')"
   compute="${compute_s:-$(awk -v sending="${sending}" 'BEGIN { printf "%.6f", sending / 10 }')}"
@@ -179,9 +204,12 @@ run_rate() {
   run_job "$(steps_in "${sending}")" "${compute}" float32
   float32_s="${step_s}"
   [[ -z "${train}" ]] || train_float32
+  steps_of_round="${local_steps:-1}"
   for codec in "${codecs[@]}"; do
     echo "${model} / ${scale}, $1 Gbit/s: ${codec}" >&2
-    if [[ "${codec}" == auto ]]; then
+    if ((steps_of_round > 1)); then
+      run_job 3 "${compute}" "${codec}"  # A round is long.
+    elif [[ "${codec}" == auto ]]; then
       run_job 40 "${compute}" "${codec}"  # 10 steps until the choice, and 30 with it.
     else
       run_job 3 "${compute}" "${codec}"  # The first estimate of a step.

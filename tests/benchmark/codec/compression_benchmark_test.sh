@@ -18,6 +18,8 @@ expect_error "--train_steps: expected a whole number above 0, got '1.5'" \
   "${benchmark}" --train --train_steps=1.5
 expect_error "--seeds: expected a whole number above 0, got '0'" "${benchmark}" --train --seeds=0
 expect_error '--seeds: matters with --train only' "${benchmark}" --seeds=3
+expect_error '--fragments: matters with --local_steps only' "${benchmark}" --fragments=2
+expect_error "--local_steps: expected a whole number above 1, got '1'" "${benchmark}" --local_steps=1
 [[ "$("${benchmark}" --help)" == *--codec=C* ]]
 
 "${folder}/compression_chart.py" >"${TEST_TMPDIR}/chart.svg" <<END
@@ -39,6 +41,12 @@ for codec in int8:3 'topk:0.01:([5-9]|[1-9][0-9])'; do
   line+="\"bytes_ratio\": ${codec##*:}"
   grep --extended-regexp "${line}" "${TEST_TMPDIR}/output"
 done
+
+# 20 steps send one exchange of int8.
+"${benchmark}" --programs="${TEST_SRCDIR}/capstan" --model=resnet50 --scale=64 --gbit=0.25 --seconds=1 \
+  --codec=int8 --local_steps=19 --fragments=2 --fragment_sync_delay=3 >"${TEST_TMPDIR}/output"
+cat "${TEST_TMPDIR}/output"
+grep --extended-regexp "\"step_s\": ${number}, .*\"bytes_ratio\": [67][0-9]" "${TEST_TMPDIR}/output"
 
 # Links are measured, and auto finds that int8 pays: the first 12 of 44 steps are float32.
 "${benchmark}" --programs="${TEST_SRCDIR}/capstan" --model=resnet50 --scale=8 --gbit=0.25 \

@@ -112,6 +112,7 @@ class Local:
     """Rounds of local steps on Capstan."""
 
     def __init__(self, model, optimizer, options):
+        import capstan
         import capstan.torch as ct
 
         self._ct = ct
@@ -121,7 +122,10 @@ class Local:
                                     round_seconds=options.round_seconds,
                                     fragments=options.fragments,
                                     fragment_sync_delay=options.fragment_sync_delay,
-                                    fragment_update_alpha=options.fragment_update_alpha)
+                                    fragment_update_alpha=options.fragment_update_alpha,
+                                    outer=capstan.SGD(options.outer_learning_rate,
+                                                      momentum=options.outer_momentum,
+                                                      nesterov=options.outer_momentum > 0))
         self._optimizer = optimizer
 
     @property
@@ -155,7 +159,9 @@ class DiLoCo:
         for one in model.parameters():
             torch.distributed.broadcast(one.data, 0)
         self._base = [one.detach().clone() for one in model.parameters()]
-        self._outer = torch.optim.SGD(self._base, lr=0.7, momentum=0.9, nesterov=True)
+        self._outer = torch.optim.SGD(self._base, lr=options.outer_learning_rate,
+                                      momentum=options.outer_momentum,
+                                      nesterov=options.outer_momentum > 0)
         self._steps = 0
         self.stall = 0.0
 
@@ -233,7 +239,8 @@ def measure(role, seed, options):
         figures = pathlib.Path(folder) / "figures"
         worker = [sys.executable, __file__, f"--role={role}", f"--seed={seed}",
                   f"--figures={figures}"]
-        for name in ("sync_every", "rounds", "batch", "fragments", "fragment_sync_delay"):
+        for name in ("sync_every", "rounds", "batch", "fragments", "fragment_sync_delay",
+                     "outer_learning_rate", "outer_momentum"):
             worker.append(f"--{name}={getattr(options, name)}")
         for name in ("fragment_update_alpha", "round_seconds", "slow", "text"):
             if (role == "local" or name == "text") and getattr(options, name) is not None:
@@ -307,6 +314,8 @@ def parse():
     parser.add_argument("--fragments", type=int, default=1, help="1")
     parser.add_argument("--fragment_sync_delay", type=int, default=0, help="0")
     parser.add_argument("--fragment_update_alpha", type=float, help="as of ct.LocalSteps; none")
+    parser.add_argument("--outer_learning_rate", type=float, default=0.7, help="0.7")
+    parser.add_argument("--outer_momentum", type=float, default=0.9, help="Nesterov's; 0.9")
     parser.add_argument("--round_seconds", type=float, help="rounds by time, of local steps; none")
     parser.add_argument("--slow", type=float, default=1,
                         help="worker 0's step takes about so many times as long, with local steps; 1")

@@ -39,7 +39,9 @@ _told: dict[str, int] = {}
 
 def environment_place(variable: str, default: int) -> int:
     """RANK or WORLD_SIZE as the environment says, before there is a job."""
-    _told[variable] = int(os.environ.get(variable, default))
+    # torchrun within a worker sets RANK anew.
+    told = os.environ.get(f"CAPSTAN_{variable}") or os.environ.get(variable)
+    _told[variable] = default if told is None else int(told)
     return _told[variable]
 
 

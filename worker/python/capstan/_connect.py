@@ -25,7 +25,8 @@ def connect(coordinator: Optional[str] = None, *, keys: Optional[str] = None,
         CAPSTAN_COORDINATOR unless given.
     keys: the folder with this process's keys; CAPSTAN_KEYS unless given; without it: plaintext.
     insecure: plaintext although there are keys.
-    rank: this worker's, from 0; the environment's RANK unless given, else the next free one.
+    rank: this worker's, from 0; the environment's CAPSTAN_RANK or RANK unless given, else the next
+        free one.
     steps: of every worker, if they are known; the job's status shows them.
     rpc_deadline_seconds: how long to retry while the coordinator cannot be reached. If it keeps
         its state, it has the job's --coordinator_seconds once it has answered.

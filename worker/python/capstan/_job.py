@@ -180,11 +180,17 @@ class Job(OpenCollectives):
                 round_seconds=float_of("round_seconds", round_seconds),
                 **{argument: int(value) for argument, value in whole.items()})))
 
-    def _note_round(self, local_steps: int, drift: float) -> None:
-        """What the round is that is under way, for progress and reports. Before `end_step`."""
+    def _note_round(self, local_steps: int, drift: float) -> float:
+        """What the round is that is under way, for progress and reports. Before `end_step`. Returns
+        the drift."""
         expect_whole("local_steps", local_steps, 2**63)
         _library.check(self._open.library.capstan_note_round(
             self._open.pointer(), int(local_steps), float_of("drift", drift)))
+        return drift
+
+    def _advise_on_gradients(self, text: str) -> None:
+        """What errors say about gradients that are not finite."""
+        self._open.advice_on_gradients = text
 
     def start(self) -> None:
         """Joins the job, and waits until all its processes are there.

@@ -10,6 +10,7 @@ import torch
 from capstan._table import Table
 from capstan._torch_carriers import gradient_of, values_of
 from capstan._torch_plan import Planned
+from capstan._torch_ranks import Ranks, own_part
 
 
 class LocalParameter:
@@ -17,62 +18,85 @@ class LocalParameter:
 
     The library's values are those that the worker had last taken in, as long as no exchange of the
     table is open.
+
+    ranks: those that are one worker. The first of them has the table, and the others have none.
     """
 
-    def __init__(self, planned: Planned, table: Table) -> None:
+    def __init__(self, planned: Planned, table: Optional[Table], ranks: Optional[Ranks]) -> None:
         self.name = planned.name
         self.tensor = planned.tensor
         self._table = table
+        self._ranks = ranks
+        self._values: Optional[torch.Tensor] = None  # the library's
         self._pushed: Optional[torch.Tensor] = None  # the values when it was pushed
 
     def begin(self) -> None:
-        """The job has started: takes the servers' values."""
-        self._table.wait()
-        self._values = values_of(self._table)
-        self._gradient = gradient_of(self._table)
-        self.replace()
+        """The job has started."""
+        if self._table is not None:
+            self._values = values_of(self._table)
+            self._gradient = gradient_of(self._table)
 
     def push(self, keeps: bool) -> tuple[float, float]:
         """Sends values - local. Returns the squares of the norms of both.
 
         keeps: what is done until the new values are there will count.
         """
-        with torch.no_grad():
-            difference = self._gradient.copy_(self.tensor.detach())
-            torch.sub(self._rounded(), difference, out=difference)
         if keeps:
-            self._pushed = self.tensor.detach().clone()
+            self._pushed = own_part(self.tensor.detach()).clone()
+        if self._ranks is None:
+            return self._push(self.tensor.detach())
+        whole = self._ranks.whole(self.tensor)
+        return self._ranks.in_first(lambda: self._push(whole)) or (0.0, 0.0)
+
+    def _push(self, local: torch.Tensor) -> tuple[float, float]:
+        assert self._table is not None and self._values is not None
+        with torch.no_grad():
+            difference = self._gradient.copy_(local)
+            torch.sub(self._rounded(self._values), difference, out=difference)
         squares = _square(difference), _square(self._values)
         self._table._layer.push()
         return squares
 
     def wait(self) -> None:
-        self._table.wait()
+        """For the new values, in a rank that has the table."""
+        if self._table is not None:
+            self._table.wait()
+
+    # The new values are there.
 
     def replace(self) -> None:
-        """The new values take the place of the local ones."""
+        """They take the place of the local ones."""
         with torch.no_grad():
-            self.tensor.copy_(self._values)
+            own_part(self.tensor).copy_(self._new())
 
     def keep(self) -> None:
-        """The new values, and what was done since the push."""
+        """They count, and what was done since the push."""
         assert self._pushed is not None
         with torch.no_grad():
-            done = self.tensor.float() - self._pushed.float()
-            self.tensor.copy_(done.add_(self._values.to(done.device)))
+            own = own_part(self.tensor)
+            done = own.float() - self._pushed.float()
+            own.copy_(done.add_(self._new().to(done.device)))
         self._pushed = None
 
     def blend(self, alpha: float) -> None:
         """alpha of the local values, and 1 - alpha of the new ones."""
         with torch.no_grad():
-            local = self.tensor.float()
-            self.tensor.copy_(torch.lerp(self._values.to(local.device), local, alpha))
+            own = own_part(self.tensor)
+            local = own.float()
+            own.copy_(torch.lerp(self._new().to(local.device), local, alpha))
 
-    def _rounded(self) -> torch.Tensor:
+    def _new(self) -> torch.Tensor:
+        """This rank's part."""
+        if self._ranks is not None:
+            return self._ranks.part(self.tensor, self._values)
+        assert self._values is not None
+        return self._values
+
+    def _rounded(self, values: torch.Tensor) -> torch.Tensor:
         """The servers' values as the parameter had taken them."""
         if self.tensor.dtype == torch.float32:
-            return self._values
-        return self._values.to(self.tensor.dtype).float()
+            return values
+        return values.to(self.tensor.dtype).float()
 
 
 class Fragment:

@@ -11,22 +11,23 @@ import zlib
 from typing import Any, Callable, Iterable, Iterator, Optional, Union
 
 import torch
+from torch.utils._pytree import tree_flatten
 
 from capstan._alone_job import AloneJob, expect_progress
 from capstan._errors import InvalidArgument, LeftJob, WrongOrder
 from capstan._job import Job
-from capstan._optimizers import SGD
-from capstan._table import Table
-from capstan._torch_carriers import gradient_of, plain, values_of
 from capstan._torch_checkpoint import CheckpointStates
+from capstan._torch_here_parameter import HereParameter
 from capstan._torch_here_state import HereState
-from capstan._torch_hooks import after_gradient, hook_forwards
+from capstan._torch_hooks import Hook, after_gradient, hook_forwards
 from capstan._torch_optimizers import replace_step
-from capstan._torch_plan import BUFFERS, Plan, Planned
+from capstan._torch_plan import Plan
+from capstan._torch_ranks import Ranks, RanksJob, job_of, sharded_modules
 from capstan._torch_refusals import (expect_group_sizes, expect_one_loss, group_sizes,
                                      second_gradient, step_after_end)
 from capstan._torch_shared_state import bits_of, view_of
 from capstan._torch_structure import Structure
+from capstan._torch_tables import Buffers
 
 _CHECKPOINT = "torch.utils.checkpoint"
 _MOST_UNSTEPPED = 20
@@ -37,26 +38,31 @@ class HereTrainer:
 
     A gradient leaves as soon as backward has made it. When backward ends, the parameters' gradients
     are the means. A step is from one `step` to the next, with one backward outside of no_sync.
+
+    ranks: those that are this worker. Gradients then leave when backward has ended.
     """
 
     def __init__(self, model: torch.nn.Module, optimizers: Iterable[torch.optim.Optimizer],
-                 job: Union[Job, AloneJob, Callable[[], Job]]) -> None:
+                 job: Union[Job, AloneJob, Callable[[], Job]], ranks: Optional[Ranks] = None) -> None:
         optimizers = list(optimizers)
         _expect_apart(optimizers)
         for optimizer in optimizers:
             _expect_usual(optimizer)
-        self._plan = Plan(model, *optimizers, runs_here=True)
+        self._ranks = ranks
+        self._sharded = [] if ranks is None else sharded_modules(model)
+        self._reshard()
+        self._plan = Plan(model, *optimizers, runs_here=True, ranks=ranks)
         self.optimizers = optimizers
         self._structure = Structure(model)
         self._group_sizes = [group_sizes(one) for one in optimizers]
-        self.job = job if isinstance(job, (Job, AloneJob)) else job()
+        self.job = job_of(ranks, job)
         self.is_over = False  # finish has returned
         self._syncs = True
         self._unstepped = 0  # steps since an optimizer has stepped
         self._lock = threading.Lock()  # backward has a thread for each device
         self._has_looked = False  # in this step, for a checkpoint that waits for the state
-        self._parameters = [_Parameter(one) for one in self._plan.parameters]
-        if isinstance(self.job, Job):
+        self._parameters = [HereParameter(one, ranks) for one in self._plan.parameters]
+        if not isinstance(self.job, AloneJob):
             self._start(self.job)
         self._state = HereState(self.job, optimizers, self._parameters)
         self.states = CheckpointStates(self.job, model, optimizers[0])
@@ -67,31 +73,32 @@ class HereTrainer:
         self._nodes: list[object] = []  # that have to live as long
         self._hook_model(model)
         self._releases = [self._hook_optimizer(one) for one in optimizers]
-        if isinstance(self.job, Job):
-            self.job._open.advice_on_gradients = (
+        if not isinstance(self.job, AloneJob):
+            self.job._advise_on_gradients(
                 "Lossy codecs cannot send it: with a GradScaler start the job without --push_codec "
                 "and --pull_codec")
             self.job._call_at_end(weakref.WeakMethod(self._release))
 
-    def _start(self, job: Job) -> None:
+    def _start(self, job: Union[Job, RanksJob]) -> None:
         """From then on all workers have the same parameters and buffers."""
         for one in self._parameters:
             one.table = job.table(one.name, one.planned.initial(), replies_mean=True)
-        buffers: Optional[Table] = None
-        if not self._plan.shared_state.is_empty:
-            buffers = job.table(BUFFERS, self._plan.shared_state.floats(), optimizer=SGD(1.0))
+        buffers = Buffers(job, self._plan)
         job.start()
+        if isinstance(job, RanksJob):
+            job.expect_same([(one.name, one.tensor) for one in self._parameters])
         for one in self._parameters:
             one.begin()
-        if buffers is not None:
-            buffers.wait()
-            self._plan.shared_state.take(values_of(buffers))
+        buffers.take()
 
     def _hook_model(self, model: torch.nn.Module) -> None:
         self._hooks += hook_forwards(self, model)
         trainer = weakref.ref(self)
+        if self._ranks is not None:
+            self._hooks.append(model.register_forward_hook(AfterForward(self, {})))
+            return  # FSDP makes gradients past autograd
         for one in self._parameters:
-            def on_gradient(*unused: object, one: _Parameter = one) -> None:
+            def on_gradient(*unused: object, one: HereParameter = one) -> None:
                 alive = trainer()
                 if alive is not None and alive._syncs:
                     alive._send(one)
@@ -135,7 +142,7 @@ class HereTrainer:
             one.is_sent = False
             one.tensor.grad = None
 
-    def _send(self, one: _Parameter) -> None:
+    def _send(self, one: HereParameter) -> None:
         """Backward has made the parameter's gradient."""
         if one.is_sent:
             raise second_gradient(one.name)
@@ -148,6 +155,19 @@ class HereTrainer:
                 self._look()
         one.send()
 
+    def _begin_backward(self) -> None:
+        """Of several ranks: backward has reached the model's outputs."""
+        if self.is_over or not self._syncs:
+            return
+        if self._has_means:
+            raise second_gradient("the model")
+        is_first, self._awaits_end = not self._awaits_end, True
+        if is_first:
+            # Behind the callbacks in which FSDP and DDP make their last gradients, which may not be
+            # queued yet: one that a callback queues comes after all of them.
+            engine: Any = torch.autograd.Variable._execution_engine
+            engine.queue_callback(lambda: engine.queue_callback(self._end_backward))
+
     def _end_backward(self) -> None:
         try:
             self._exchange()
@@ -159,12 +179,23 @@ class HereTrainer:
         if self._has_means:
             return
         self._look()
-        for one in reversed(self._parameters):
-            if not one.is_sent:
-                one.send()
-        for one in self._parameters:
-            one.take_mean()
+        if self._ranks is not None:
+            self._exchange_of(self._ranks)
+        else:
+            for one in reversed(self._parameters):
+                if not one.is_sent:
+                    one.send()
+            for one in self._parameters:
+                one.take_mean(one.has_new_mean())
         self._has_means = True
+
+    def _exchange_of(self, ranks: Ranks) -> None:
+        has_gradient = ranks.any([one.tensor.grad is not None for one in self._parameters])
+        for one, has in zip(reversed(self._parameters), reversed(has_gradient)):
+            one.send_of_ranks(has)
+        for one, is_new in zip(self._parameters, ranks.from_first(
+                lambda: [one.has_new_mean() for one in self._parameters])):
+            one.take_mean(is_new)
 
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:
@@ -186,6 +217,7 @@ class HereTrainer:
         if isinstance(loss, torch.Tensor):
             loss = float(loss.detach())
         expect_progress(loss, samples)
+        self._reshard()
         self._structure.expect_unchanged()
         self._plan.expect_frozen()
         for optimizer, sizes in zip(self.optimizers, self._group_sizes):
@@ -198,6 +230,10 @@ class HereTrainer:
             warnings.warn(f"no optimizer has stepped in {_MOST_UNSTEPPED} steps; call "
                           "optimizer.step() before ct.step()")
         self._end_step(loss, samples)
+
+    def _reshard(self) -> None:
+        for module in self._sharded:
+            module.reshard()
 
     def _end_step(self, loss: Optional[float], samples: int) -> None:
         if isinstance(self.job, AloneJob):
@@ -261,45 +297,22 @@ class HereTrainer:
                           "has to step its optimizer in the same way, with the same rates")
 
 
-class _Parameter:
-    """A parameter, whose table replies the mean of its gradients."""
+class AfterForward(Hook):
+    """Tells the trainer of the begin of each backward through the model."""
 
-    def __init__(self, planned: Planned) -> None:
-        self.planned = planned
-        self.name = planned.name
-        self.tensor = planned.tensor
-        self.table: Optional[Table] = None  # without a job
-        self.is_sent = False  # in this step
-
-    def begin(self) -> None:
-        """The job has begun: takes its values."""
-        assert self.table is not None
-        self.table.wait()
-        with torch.no_grad():
-            self.tensor.copy_(values_of(self.table))
-        self._updates = self.table.updates
-
-    def send(self) -> None:
-        self.is_sent = True
-        gradient = self.tensor.grad
-        if gradient is not None:
-            gradient = plain(self.tensor, gradient)
-        if self.table is None:
-            self.tensor.grad = gradient
-        elif gradient is None:
-            self.table._layer.push_nothing()
-        else:
-            gradient_of(self.table).copy_(gradient)
-            self.table._layer.push()
-
-    def take_mean(self) -> None:
-        """None, as with one process, if no worker has a gradient."""
-        if self.table is None:
+    def _run(self, trainer: Any, *arguments: Any) -> None:
+        if not torch.is_grad_enabled():
             return
-        before, self._updates = self._updates, self.table.updates
-        mean = values_of(self.table)
-        self.tensor.grad = None if before == self._updates else torch.empty_like(
-            self.tensor, requires_grad=False).copy_(mean)
+        reference = weakref.ref(trainer)
+
+        def begin_backward(unused: torch.Tensor) -> None:
+            alive = reference()
+            if alive is not None:
+                alive._begin_backward()
+
+        for one in tree_flatten(arguments[-1])[0]:
+            if isinstance(one, torch.Tensor) and one.requires_grad:
+                one.register_hook(begin_backward)  # type: ignore[no-untyped-call]
 
 
 def _without_backward(call: str) -> WrongOrder:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional, Protocol, Sequence, Union
+from typing import Any, Callable, Optional, Protocol, Sequence, Union
 
 import torch
 
@@ -11,23 +11,25 @@ from capstan._errors import InvalidArgument
 from capstan._job import Job
 from capstan._table import Table
 from capstan._torch_optimizers import restore_groups
+from capstan._torch_ranks import Ranks, RanksJob, is_sharded, of_parts
 
 _MOST_ARRAYS = 16
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 
 
 class Kept(Protocol):
-    """A parameter and its table; without a job it has none."""
+    """A parameter and its table; without a job it has none, nor but in the first of several ranks."""
 
     tensor: torch.Tensor
     table: Optional[Table]
+    ranks: Optional[Ranks]
 
 
 class HereState:
     """The optimizers, for CheckpointStates. What of their state is shaped like its parameter goes to
     the parameter's table, as float32, and comes back from there. The rest is in state_dict."""
 
-    def __init__(self, job: Union[Job, AloneJob], optimizers: Sequence[torch.optim.Optimizer],
+    def __init__(self, job: Union[Job, AloneJob, RanksJob], optimizers: Sequence[torch.optim.Optimizer],
                  parameters: Sequence[Kept]) -> None:
         self._optimizers = optimizers
         self._is_keeper = job.rank == 0
@@ -48,9 +50,9 @@ class HereState:
                      if _is_like(value, one.tensor)][:_MOST_ARRAYS]
             tensors = [state.pop(name) for name in taken]
             arrays.append([(name, value.dtype) for name, value in zip(taken, tensors)])
-            if self.keeps and self._is_keeper and one.table is not None:
-                one.table.keep([_floats(value) for value in [one.tensor, *tensors]],
-                               is_last=self.is_last)
+            if self.keeps and self._is_keeper and (one.table is not None or one.ranks is not None):
+                floats = [_floats(value, one.ranks) for value in [one.tensor, *tensors]]
+                _first(one, lambda table: table.keep(floats, is_last=self.is_last))
         return {"optimizers": wholes, "arrays": arrays}
 
     def load_state_dict(self, saved: dict[str, Any]) -> None:
@@ -62,12 +64,16 @@ class HereState:
                 "same ones")
         places = self._places(wholes)
         for one, arrays in zip(self._parameters, saved["arrays"]):
-            assert one.table is not None
             for number, (name, dtype) in enumerate(arrays):
-                array = torch.empty(one.tensor.shape, dtype=torch.float32)
-                one.table.read_optimizer_state(number, array)
+                array: Any = torch.empty(one.tensor.shape, dtype=torch.float32)
+                _first(one, lambda table: table.read_optimizer_state(number, array))
+                if one.ranks is not None:
+                    array = one.ranks.part(one.tensor, array)
+                array = array.to(dtype)
+                if is_sharded(one.tensor):
+                    array = of_parts(array, one.tensor)
                 optimizer, index = places[id(one.tensor)]
-                wholes[optimizer]["state"].setdefault(index, {})[name] = array.to(dtype)
+                wholes[optimizer]["state"].setdefault(index, {})[name] = array
         for each, whole in zip(self._optimizers, wholes):
             each.load_state_dict(whole)
         self._restored_groups = [whole["param_groups"] for whole in wholes]
@@ -85,6 +91,18 @@ class HereState:
                 for index, tensor in zip(saved["params"], group["params"])}
 
 
+def _first(one: Kept, call: Callable[[Table], object]) -> None:
+    """Calls it with the table; of several ranks in the first one."""
+    def call_with_table() -> None:
+        assert one.table is not None
+        call(one.table)
+
+    if one.ranks is None:
+        call_with_table()
+    else:
+        one.ranks.in_first(call_with_table)
+
+
 def _copy_of(whole: dict[str, Any]) -> dict[str, Any]:
     """torch's own dictionaries stay as they are."""
     return {**whole, "state": {index: dict(state) for index, state in whole["state"].items()}}
@@ -95,5 +113,9 @@ def _is_like(value: Any, tensor: torch.Tensor) -> bool:
             and value.layout is torch.strided and value.shape == tensor.shape)
 
 
-def _floats(tensor: torch.Tensor) -> torch.Tensor:
+def _floats(tensor: torch.Tensor, ranks: Optional[Ranks]) -> torch.Tensor:
+    if ranks is not None and is_sharded(tensor):
+        tensor = ranks.whole(tensor)
+    elif ranks is not None and not ranks.leads:
+        return tensor  # nobody asks for it
     return tensor.detach().to("cpu", torch.float32).contiguous()

@@ -15,14 +15,15 @@ from capstan._errors import InvalidArgument, WrongOrder
 from capstan._job import Job
 from capstan._local_rounds import Rhythm, Rounds
 from capstan._optimizers import SGD, Optimizer
-from capstan._torch_carriers import values_of
 from capstan._torch_checkpoint import CheckpointStates
 from capstan._torch_fragments import Fragment, LocalParameter, split
 from capstan._torch_hooks import hook_forwards
 from capstan._torch_optimizers import replace_step, restore_groups
-from capstan._torch_plan import BUFFERS, Plan
+from capstan._torch_plan import Plan
+from capstan._torch_ranks import Ranks, RanksJob, is_sharded, job_of, of_parts, own_part, sharded_modules
 from capstan._torch_refusals import expect_one_loss, step_after_end
 from capstan._torch_structure import Structure
+from capstan._torch_tables import Buffers
 
 OUTER = SGD(lr=0.7, momentum=0.9, nesterov=True)
 # Two arrays of Adam for 4 million parameters. A worker's states have at most 64 MiB together.
@@ -33,6 +34,7 @@ class LocalStepsTrainer:
     """As capstan.torch.LocalSteps, which says what the arguments are.
 
     job: one that is not started, or what connects to one.
+    ranks: those that are this worker.
     clock: seconds, as time.monotonic.
     """
 
@@ -42,6 +44,7 @@ class LocalStepsTrainer:
                  outer: Optimizer = OUTER, fragments: int = 1, fragment_sync_delay: int = 0,
                  fragment_update_alpha: Optional[float] = None,
                  round_seconds: Optional[float] = None, keep_inner_state: Optional[bool] = None,
+                 ranks: Optional[Ranks] = None,
                  clock: Callable[[], float] = time.monotonic) -> None:
         inners = [inner] if isinstance(inner, torch.optim.Optimizer) else list(inner)
         if not inners or not all(isinstance(one, torch.optim.Optimizer) for one in inners):
@@ -50,15 +53,21 @@ class LocalStepsTrainer:
             raise InvalidArgument("outer: expected an optimizer of the servers, such as "
                                   f"capstan.SGD(0.7, momentum=0.9, nesterov=True), got {outer!r}")
         self._rhythm = Rhythm.of(sync_every, round_seconds, fragments, fragment_sync_delay)
+        if ranks is not None and self._rhythm.round_seconds > 0:
+            raise InvalidArgument("round_seconds: not with group, whose ranks do the same number of "
+                                  "local steps; give sync_every")
         self._alpha = _expect_share("fragment_update_alpha", fragment_update_alpha)
-        self._plan = Plan(model, *inners, runs_here=True)
+        self._ranks = ranks
+        self._sharded = [] if ranks is None else sharded_modules(model)
+        self._reshard()
+        self._plan = Plan(model, *inners, runs_here=True, ranks=ranks)
         if fragments > len(self._plan.parameters):
             raise InvalidArgument(f"fragments: expected at most {len(self._plan.parameters)}, one "
                                   f"for each parameter tensor, got {fragments}")
         self._structure = Structure(model)
         self._inners = inners
         self._stepped = [0] * len(inners)  # by each, since the job began here
-        self.job = job if isinstance(job, (Job, AloneJob)) else job()
+        self.job = job_of(ranks, job)
         self.is_over = False  # finish has returned, or the job is closed
         self.is_evaluator = False  # what it has returned
         self.seconds_waiting = 0.0  # for new values, so far
@@ -68,7 +77,7 @@ class LocalStepsTrainer:
         self._squares = [0.0, 0.0]  # of the round's differences, and of the values
         self._has_looked = False  # in this round, for a checkpoint that waits for the state
         self._fragments: list[Fragment] = []
-        if isinstance(self.job, Job):
+        if not isinstance(self.job, AloneJob):
             self._start(self.job, outer)
         self._state = InnerState(inners)
         self.states = CheckpointStates(self.job, model, inners[0])
@@ -76,36 +85,40 @@ class LocalStepsTrainer:
             self.states.add("capstan.inner_optimizer", self._state)
         self._hooks = hook_forwards(self, model)  # which change buffers and random generators
         self._releases = [self._hook(one, number) for number, one in enumerate(inners)]
-        if isinstance(self.job, Job):
-            self.job._open.advice_on_gradients = (
+        if not isinstance(self.job, AloneJob):
+            self.job._advise_on_gradients(
                 "The model itself has values that are not finite: try a smaller lr of the inner "
                 "optimizer, or clip gradients before inner.step()")
             self.job._call_at_end(weakref.WeakMethod(self._release))
         self._clock = clock
         self._rounds = Rounds(self._rhythm, clock)
 
-    def _start(self, job: Job, outer: Optimizer) -> None:
+    def _start(self, job: Union[Job, RanksJob], outer: Optimizer) -> None:
         """From then on all workers have the same parameters and buffers."""
-        parameters = [LocalParameter(one, job.table(one.name, one.initial(), optimizer=outer))
-                      for one in self._plan.parameters]
-        buffers = None
-        if not self._plan.shared_state.is_empty:
-            buffers = job.table(BUFFERS, self._plan.shared_state.floats(), optimizer=SGD(1.0))
+        parameters = [LocalParameter(one, job.table(one.name, one.initial(), optimizer=outer),
+                                     self._ranks) for one in self._plan.parameters]
+        buffers = Buffers(job, self._plan)
         job._set_local_steps(self._rhythm.sync_every, self._rhythm.round_seconds,
                              self._rhythm.fragments, self._rhythm.delay)
         job.start()
+        if isinstance(job, RanksJob):
+            job.expect_same([(one.name, one.tensor) for one in self._plan.parameters])
+        self._wait_for(parameters)
         for one in parameters:
             one.begin()
-        if buffers is not None:
-            buffers.wait()
-            self._plan.shared_state.take(values_of(buffers))
+            one.replace()
+        buffers.take()
         self._fragments = [Fragment([parameters[index] for index in indices])
                            for indices in split(self._plan.parameters, self._rhythm.fragments)]
 
     def _keeps_state(self, wanted: Optional[bool]) -> bool:
         if wanted is not None:
             return wanted
-        return sum(one.tensor.numel() for one in self._plan.parameters) <= _MOST_KEPT_ELEMENTS
+        # Each rank's state is kept, which is of a part or of the whole.
+        ranks = 1 if self._ranks is None else self._ranks.size
+        elements = sum(one.tensor.numel() * (1 if is_sharded(one.tensor) else ranks)
+                       for one in self._plan.parameters)
+        return elements <= _MOST_KEPT_ELEMENTS
 
     def _hook(self, optimizer: torch.optim.Optimizer, number: int) -> Callable[[], None]:
         own_step = optimizer.step
@@ -190,13 +203,25 @@ class LocalStepsTrainer:
             self._squares[1] += values
         fragment.due = self._rounds.total + self._rhythm.delay
 
+    def _wait_for(self, parameters: Iterable[LocalParameter]) -> None:
+        """For their new values."""
+        def wait() -> None:
+            for one in parameters:
+                one.wait()
+
+        if self._ranks is None:
+            wait()
+        else:
+            self._ranks.from_first(wait)
+
     def _take(self, fragment: Fragment) -> None:
         """Waits for the fragment's new values, and brings them into the model."""
         fragment.due = None
+        began = self._clock()
+        self._wait_for(fragment.parameters)
+        self.seconds_waiting += self._clock() - began
+        self._reshard()
         for one in fragment.parameters:
-            began = self._clock()
-            one.wait()
-            self.seconds_waiting += self._clock() - began
             if self._alpha is not None:
                 one.blend(self._alpha)
             elif self._rhythm.delay == 0:
@@ -204,18 +229,23 @@ class LocalStepsTrainer:
             else:
                 one.keep()
 
+    def _reshard(self) -> None:
+        for module in self._sharded:
+            module.reshard()
+
     def _end_round(self) -> None:
+        self._reshard()
         self._structure.expect_unchanged()
         self._plan.expect_frozen()
         self.drift = math.sqrt(self._squares[0] / self._squares[1]) if self._squares[1] > 0 else 0.0
         loss, samples = self._loss.value, self._samples
         self._loss, self._samples = _Mean(), 0
         self._squares = [0.0, 0.0]
-        if isinstance(self.job, Job):
-            self.job._note_round(self._rounds.local_step, self.drift)
-            self.job.end_step(loss, samples)
-        else:
+        if isinstance(self.job, AloneJob):
             self.job.end_step()
+        else:
+            self.drift = self.job._note_round(self._rounds.local_step, self.drift)
+            self.job.end_step(loss, samples)
         self.states.note_step()
         self._has_looked = False
 
@@ -250,7 +280,7 @@ class LocalStepsTrainer:
         its model then has the final values, and the others' those of their last round."""
         if self.is_over:
             raise WrongOrder("the job is over for this model")
-        may_push = not isinstance(self.job, Job) or not self.job._may_end
+        may_push = isinstance(self.job, AloneJob) or not self.job._may_end
         if self._rounds.local_step > 0 and may_push:
             before = self._rounds.pushed
             self._rounds.push_rest()
@@ -260,6 +290,7 @@ class LocalStepsTrainer:
                 self._take(fragment)
         self.states.save()
         self.is_evaluator = self.job.finish()
+        self._reshard()
         for fragment in self._fragments:
             for one in fragment.parameters:
                 one.replace()
@@ -287,14 +318,16 @@ class LocalStepsTrainer:
 
 
 class InnerState:
-    """The states of the inner optimizers, as a part of the worker's own state."""
+    """The states of the inner optimizers, as a part of the worker's own state. A rank has its own parts
+    of sharded tensors."""
 
     def __init__(self, optimizers: Sequence[torch.optim.Optimizer]) -> None:
         self._optimizers = optimizers
         self._restored_groups: list[list[dict[str, Any]]] = []  # until the first round begins
 
     def state_dict(self) -> dict[str, Any]:
-        return {"optimizers": [one.state_dict() for one in self._optimizers]}
+        return {"optimizers": [_with(one, one.state_dict(), lambda index, value: own_part(value))
+                               for one in self._optimizers]}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         wholes = state["optimizers"]
@@ -302,12 +335,30 @@ class InnerState:
             raise InvalidArgument(f"the checkpoint is of {len(wholes)} inner optimizers, got "
                                   f"{len(self._optimizers)}; make the same ones")
         for one, whole in zip(self._optimizers, wholes):
-            one.load_state_dict(whole)
+            tensors = [tensor for group in one.param_groups for tensor in group["params"]]
+            one.load_state_dict(_with(one, whole, lambda index, value: _like(value, tensors[index])))
         self._restored_groups = [whole["param_groups"] for whole in wholes]
 
     def begin_round(self) -> None:
         restored, self._restored_groups = self._restored_groups, []
         restore_groups(self._optimizers, restored)
+
+
+def _with(optimizer: torch.optim.Optimizer, whole: dict[str, Any],
+          change: Callable[[int, Any], Any]) -> dict[str, Any]:
+    """The state_dict of an optimizer of sharded parameters, with each value of a parameter's state as
+    `change` makes it from the parameter's index and the value. Another one's as it is."""
+    if not any(is_sharded(one) for group in optimizer.param_groups for one in group["params"]):
+        return whole
+    return {**whole, "state": {index: {name: change(index, value) for name, value in state.items()}
+                               for index, state in whole["state"].items()}}
+
+
+def _like(value: Any, tensor: torch.Tensor) -> Any:
+    """The value of a parameter's state: sharded, if the parameter is, and this is a part of it."""
+    is_part = (is_sharded(tensor) and isinstance(value, torch.Tensor)
+               and value.shape == own_part(tensor).shape)
+    return of_parts(value, tensor) if is_part else value
 
 
 class _Mean:

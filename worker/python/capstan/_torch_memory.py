@@ -52,6 +52,7 @@ def repeats_elements(tensor: torch.Tensor) -> bool:
 
 def _has_memory(tensor: torch.Tensor) -> bool:
     return (not torch.nn.parameter.is_lazy(tensor) and tensor.layout is torch.strided
+            and not hasattr(tensor, "full_tensor")  # the ranks' parts are nobody else's
             and tensor.device.type in ("cpu", "cuda") and tensor.numel() > 0)
 
 

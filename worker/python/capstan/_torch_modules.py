@@ -26,6 +26,8 @@ def _reason_against(module: torch.nn.Module) -> Optional[str]:
     if isinstance(module, (torch.nn.parallel.DistributedDataParallel, torch.nn.DataParallel)):
         return ("wraps a module that the servers train, and would exchange gradients by itself; "
                 "attach model.module, and leave the wrapper out")
+    if type(module).__name__ == "FullyShardedDataParallel":
+        return "is FSDP1, whose parameters are no DTensors; use torch.distributed.fsdp.fully_shard"
     if isinstance(module, _EMBEDDINGS) and module.max_norm is not None:
         return ("has max_norm, so that its forward changes weights, which the servers hold; make "
                 "it with max_norm=None, and bound the vectors that it returns, as by torch.renorm")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Optional
 
 import torch
 
@@ -12,7 +13,8 @@ from capstan._torch_embedding_bag import EmbeddingBag
 from capstan._torch_memory import expect_own_memory, repeats_elements, tensors_of
 from capstan._torch_modules import expect_trainable_modules
 from capstan._torch_optimizers import server_optimizers
-from capstan._torch_shared_state import SharedState
+from capstan._torch_ranks import Ranks, is_sharded
+from capstan._torch_shared_state import SharedState, whole_of
 
 BUFFERS = "capstan.buffers"  # the table of SharedState
 _DTYPES = (torch.float32, torch.float16, torch.bfloat16)
@@ -27,8 +29,8 @@ class Planned:
     group: int
 
     def initial(self) -> torch.Tensor:
-        """Its values, in the CPU's memory, row-major."""
-        return self.tensor.detach().cpu().contiguous()
+        """Its values, in the CPU's memory, row-major. Of a sharded one all ranks ask."""
+        return whole_of(self.tensor).cpu().contiguous()
 
 
 class Plan:
@@ -36,6 +38,7 @@ class Plan:
 
     prefix: goes before the names of parameters.
     runs_here: the program runs the optimizers, which may be any.
+    ranks: those that are one worker, of which each may have shards of tensors.
     parameters: the optimizer's that require a gradient, in the model's order; with runs_here all that
     require one.
     shared_state: the buffers, as BatchNorm's, and the frozen parameters.
@@ -45,11 +48,18 @@ class Plan:
     """
 
     def __init__(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer,
-                 *others: torch.optim.Optimizer, prefix: str = "", runs_here: bool = False) -> None:
+                 *others: torch.optim.Optimizer, prefix: str = "", runs_here: bool = False,
+                 ranks: Optional[Ranks] = None) -> None:
         self.server_optimizers = [] if runs_here else server_optimizers(optimizer)
         groups = [group for one in (optimizer, *others) for group in one.param_groups]
         group_of = {id(tensor): i for i, group in enumerate(groups) for tensor in group["params"]}
         named = list(model.named_parameters())
+        if ranks is not None:
+            ranks.expect_shards(named)
+        elif any(is_sharded(tensor) for _, tensor in named):
+            raise InvalidArgument("the model is sharded (DTensor): give the process group of its "
+                                  "mesh, as group=torch.distributed.group.WORLD, with "
+                                  "ct.LocalSteps or optimizer_runs=\"here\"")
         if not set(group_of) <= {id(tensor) for _, tensor in named}:
             raise InvalidArgument("the optimizer has parameters that the model has not; attach the "
                                   "module that holds all of them")

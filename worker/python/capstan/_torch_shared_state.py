@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import zlib
-from typing import Sequence
+from typing import Any, Sequence
 
 import torch
 
@@ -70,10 +70,18 @@ class SharedState:
             start = end
 
 
+def whole_of(tensor: Any) -> torch.Tensor:
+    """Without its history; of a sharded tensor (DTensor), for which all ranks ask, the whole."""
+    whole = tensor.detach()
+    result: torch.Tensor = whole.full_tensor() if hasattr(whole, "full_tensor") else whole
+    return result
+
+
 def bits_of(tensor: torch.Tensor) -> torch.Tensor:
-    """Its bytes, row by row, in the CPU's memory."""
-    memory = torch.empty(tensor.shape, dtype=tensor.dtype, device="cpu")
-    return memory.copy_(tensor.detach()).reshape(-1).view(torch.uint8)
+    """Its bytes, row by row, in the CPU's memory; of a sharded tensor those of the whole."""
+    whole = whole_of(tensor)
+    memory = torch.empty(whole.shape, dtype=whole.dtype, device="cpu")
+    return memory.copy_(whole).reshape(-1).view(torch.uint8)
 
 
 def view_of(bits: torch.Tensor) -> memoryview:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Optional
+from typing import NamedTuple, Optional, Union
+
+import torch
 
 from capstan._job import Job
 from capstan._optimizers import SGD
 from capstan._table import Table
+from capstan._torch_carriers import values_of
 from capstan._torch_parameter import Parameter
 from capstan._torch_plan import BUFFERS, Plan
+from capstan._torch_ranks import RanksJob
 from capstan._torch_rows import Rows
 
 
 class Tables(NamedTuple):
     rows: list[Rows]
     parameters: list[Parameter]
-    buffers: Optional[Table]
+    buffers: Buffers
 
 
 def add_tables(job: Job, plan: Plan, suffix: str) -> Tables:
@@ -31,7 +35,35 @@ def add_tables(job: Job, plan: Plan, suffix: str) -> Tables:
         Parameter(one, job.table(one.name, one.initial(),
                                  optimizer=plan.server_optimizers[one.group]))
         for one in plan.parameters]
-    buffers: Optional[Table] = None
-    if not plan.shared_state.is_empty:
-        buffers = job.table(BUFFERS + suffix, plan.shared_state.floats(), optimizer=SGD(1.0))
-    return Tables(rows, parameters, buffers)
+    return Tables(rows, parameters, Buffers(job, plan, suffix))
+
+
+class Buffers:
+    """The table with what all workers begin with as rank 0 has it. Made before the job's start.
+
+    suffix: the end of its name.
+    """
+
+    def __init__(self, job: Union[Job, RanksJob], plan: Plan, suffix: str = "") -> None:
+        self._state = plan.shared_state
+        self._ranks = job.ranks if isinstance(job, RanksJob) else None
+        self._table: Optional[Table] = None
+        if not self._state.is_empty:
+            self._table = job.table(BUFFERS + suffix, self._state.floats(), optimizer=SGD(1.0))
+
+    def take(self) -> None:
+        """After the job's start: as SharedState.take."""
+        if self._state.is_empty:
+            return
+        if self._ranks is None:
+            self._state.take(self._values())
+            return
+        floats = self._state.floats()
+        self._ranks.in_first(lambda: floats.copy_(self._values()))
+        self._ranks.spread(floats)
+        self._state.take(floats)
+
+    def _values(self) -> torch.Tensor:
+        assert self._table is not None
+        self._table.wait()
+        return values_of(self._table)

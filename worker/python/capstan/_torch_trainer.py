@@ -11,7 +11,7 @@ import torch
 
 from capstan._errors import WrongOrder
 from capstan._job import Job
-from capstan._torch_carriers import Gpus, SmallGradients, values_of
+from capstan._torch_carriers import Gpus, SmallGradients
 from capstan._torch_checkpoint import CheckpointStates, states_with
 from capstan._torch_hooks import hook_modules, on_gradient
 from capstan._torch_optimizers import expect_unchanged, give_to_servers
@@ -74,7 +74,7 @@ class Trainer:
         if isinstance(job, Job) and job._is_replaceable:
             expect_replaceable(model, grad_scaler=scaler, is_of_group=part)
         self.job = job if isinstance(job, Job) else job()
-        self.job._open.advice_on_gradients = ADVICE_ON_GRADIENTS
+        self.job._advise_on_gradients(ADVICE_ON_GRADIENTS)
         self._scaler = None if scaler is None else Scaler(self.job, scaler)
         self._rows, self._parameters, self._buffers = add_tables(self.job, plan, self._suffix)
         self._state = OptimizerState(optimizer, plan.server_optimizers, self._parameters)
@@ -111,9 +111,7 @@ class Trainer:
             waiting = classes.setdefault(kind, waiting_class(kind, self._read))
             parameter.table.wait()
             parameter.attach(self._gpus.of(parameter.tensor), self._small, waiting, views)
-        if self._buffers is not None:
-            self._buffers.wait()
-            self._plan.shared_state.take(values_of(self._buffers))
+        self._buffers.take()
         for (bag, _), rows in zip(self._plan.bags, self._rows):
             bag._rows = rows
 

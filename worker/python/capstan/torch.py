@@ -36,6 +36,7 @@ from capstan._torch_group import TrainerGroup
 from capstan._torch_here import HereTrainer
 from capstan._torch_lion import Lion
 from capstan._torch_local_steps import OUTER, LocalStepsTrainer
+from capstan._torch_ranks import ranks_of
 from capstan._torch_refusals import expect_max_norm, expect_replaceable
 from capstan._torch_trainer import Trainer
 
@@ -79,7 +80,7 @@ def attach(model: Model,
            job: Optional[Job] = None, optimizer_runs: str = "servers",
            max_norm_per_worker: Optional[float] = None, grad_scaler: Optional[Any] = None,
            overlap: bool = True, name: Optional[str] = None, replaceable: bool = False,
-           max_norm: object = None) -> Model:
+           max_norm: object = None, group: Optional[Any] = None) -> Model:
     """Joins the job, and lets the servers run the optimizer from now on. Returns the model.
 
     The model begins with rank 0's values, or with the servers', if the job goes on from a
@@ -107,6 +108,9 @@ def attach(model: Model,
     same bits, and nobody starts again. In all workers, or in none. Operations of all workers are
     then between the forward pass and ct.step(), or behind the loop over all --steps.
     max_norm: refused, as it does not say which norm.
+    group: with optimizer_runs="here": as of LocalSteps, a process group whose ranks are one worker.
+    When backward ends, a rank's gradients are the means over all ranks of all workers. Backward goes
+    through an output of the model itself; torch.autograd.grad does within ct.no_sync().
 
     Raises InvalidArgument: servers cannot do what model and optimizer ask for, and what to do.
     """
@@ -128,15 +132,18 @@ def attach(model: Model,
                 "with optimizer_runs=\"here\" attach several models as one torch.nn.ModuleList, "
                 "with a list of their optimizers")
         _expect_none_attached()
-        is_by_itself = job is None and is_alone()
+        ranks = ranks_of(group, job)
+        is_by_itself = job is None and ranks is None and is_alone()
         is_list = isinstance(optimizer, Iterable) and not isinstance(optimizer, Mapping)
         optimizers: Any = optimizer if is_list else [optimizer]
         _attached = HereTrainer(model, optimizers,
-                                AloneJob() if is_by_itself else job or _connect.connect)
+                                AloneJob() if is_by_itself else job or _connect.connect, ranks)
         if is_by_itself:
             say_alone()
         expect_places_as_told(_attached.job)
         return model
+    if group is not None:
+        raise InvalidArgument("group: give optimizer_runs=\"here\", or use ct.LocalSteps")
     if optimizer_runs != "servers":
         raise InvalidArgument("optimizer_runs: expected \"servers\" or \"here\", got "
                               f"{optimizer_runs!r}")
@@ -228,6 +235,10 @@ class LocalSteps(LocalStepsTrainer):
     keep_inner_state: checkpoints have the state of `inner`: under BSP, with one fragment and no delay,
         a restored job then has the bits of an undisturbed one. At most 64 MiB with all other states.
         Unless given: of models with up to 4 million parameters.
+    group: a process group of torch.distributed whose ranks are one worker: all of them make the same
+        calls. Its first rank talks to the servers, for all. Of sharded parameters (DTensor, as of
+        FSDP2) each rank has its part, and the mesh is of the group's ranks. Other parameters are
+        averaged over the ranks before a push.
     job: as of attach. Without a job `inner` is all that steps.
 
     Raises InvalidArgument: settings that do not fit each other, the model or those of other workers.
@@ -238,15 +249,17 @@ class LocalSteps(LocalStepsTrainer):
                  sync_every: Optional[int] = None, outer: Optimizer = OUTER, fragments: int = 1,
                  fragment_sync_delay: int = 0, fragment_update_alpha: Optional[float] = None,
                  round_seconds: Optional[float] = None, keep_inner_state: Optional[bool] = None,
-                 job: Optional[Job] = None) -> None:
+                 group: Optional[Any] = None, job: Optional[Job] = None) -> None:
         global _attached
         _expect_none_attached()
-        is_by_itself = job is None and is_alone()
+        ranks = ranks_of(group, job)
+        is_by_itself = job is None and ranks is None and is_alone()
         super().__init__(model, inner, AloneJob() if is_by_itself else job or _connect.connect,
                          sync_every=sync_every, outer=outer, fragments=fragments,
                          fragment_sync_delay=fragment_sync_delay,
                          fragment_update_alpha=fragment_update_alpha, round_seconds=round_seconds,
-                         keep_inner_state=keep_inner_state)
+                         keep_inner_state=keep_inner_state,
+                         ranks=ranks)
         _attached = self
         if is_by_itself:
             say_alone()

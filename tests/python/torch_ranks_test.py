@@ -1,0 +1,91 @@
+"""Workers that are several ranks of torch.distributed: 2 x 2 processes with Gloo."""
+
+from __future__ import annotations
+
+import pathlib
+import re
+import tempfile
+import unittest
+
+import torch_ranks_cases
+from harness import Workers
+
+try:
+    from torch.distributed.fsdp import fully_shard as _SHARDS
+except (ImportError, ValueError):  # Debian's torch does not fit its Python
+    _SHARDS = None
+PAIRS = (2, 2)
+README = pathlib.Path(__file__).parents[2] / "worker/python/README.md"
+
+
+class TorchRanksTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls) -> None:
+        cls.workers = Workers("torch_ranks_cases", num_workers=4)
+        cls.addClassCleanup(cls.workers.close)
+
+    def test_replicas_equal_workers_in_one_process(self) -> None:
+        summary = self.workers.run("takes_local_steps", ranks=PAIRS, sharded=False)
+        self.assertEqual(summary["steps"], torch_ranks_cases.ROUNDS)
+        self.assertEqual(summary["test_loss"], 0.5)
+        self.workers.run("takes_local_steps", ranks=PAIRS, sharded=False, fragments=2,
+                         fragment_sync_delay=1)
+        for wrapped in (False, True):
+            self.workers.run("trains_here", ranks=PAIRS, sharded=False, wrapped=wrapped)
+
+    @unittest.skipIf(_SHARDS is None, "this torch has no FSDP2")
+    def test_shards_equal_workers_in_one_process(self) -> None:
+        for settings in ({}, {"fragments": 2, "fragment_sync_delay": 1},
+                         {"fragment_update_alpha": 0.25}):
+            with self.subTest(settings):
+                self.workers.run("takes_local_steps", "--slice_bytes=4096", ranks=PAIRS,
+                                 num_servers=2, sharded=True, **settings)
+        for wrapped in (False, True):
+            self.workers.run("trains_here", ranks=PAIRS, sharded=True, wrapped=wrapped)
+
+    @unittest.skipIf(_SHARDS is None, "this torch has no FSDP2")
+    def test_the_readmes_loop_is_that_of_torch(self) -> None:
+        summary = self.workers.run("trains_as_the_readme_says", ranks=PAIRS, readme=str(README))
+        self.assertEqual((summary["steps"], summary["test_accuracy"]), (4, 0.25))
+
+    def test_operations_are_of_all_ranks(self) -> None:
+        self.workers.run("works_together", ranks=PAIRS)
+
+    def test_a_restored_job_has_the_bits_of_an_undisturbed_one(self) -> None:
+        for sharded in (False,) if _SHARDS is None else (False, True):
+            for how in ("local", "here"):
+                with self.subTest(sharded=sharded, how=how), tempfile.TemporaryDirectory() as folder:
+                    self._expect_same_bits(pathlib.Path(folder), sharded, how)
+
+    def _expect_same_bits(self, folder: pathlib.Path, sharded: bool, how: str) -> None:
+        flags = [f"--checkpoint_steps={torch_ranks_cases.CUTS}", "--keep=10",
+                 f"--steps={torch_ranks_cases.STEPS}"]
+        case = {"ranks": PAIRS, "sharded": sharded, "how": how, "path": str(folder / "state")}
+        self.workers.run("keeps", f"--checkpoint_dir={folder}/kept", *flags, restored_from=0, **case)
+        cuts = {int(re.search(r"^step: (\d+)", one.read_text(), re.M)[1]): one.parent
+                for one in (folder / "kept").glob("checkpoint-*/manifest")}
+        step = min(cuts)
+        self.assertLess(step, torch_ranks_cases.STEPS)
+        self.workers.run("keeps", f"--checkpoint_dir={folder}/again", *flags,
+                         f"--restore={cuts[step]}", restored_from=step, **case)
+
+    def test_what_it_cannot_do_is_refused(self) -> None:
+        self.workers.run("refuses", ranks=PAIRS)
+        self.workers.run("hears_the_jobs_refusal", "--consistency=async", ranks=PAIRS)
+
+    @unittest.skipIf(_SHARDS is None, "this torch has no FSDP2")
+    def test_shards_elsewhere_are_refused(self) -> None:
+        self.workers.run("refuses_shards", ranks=PAIRS)
+
+    def test_unequal_ranks_are_refused(self) -> None:
+        self.workers.run("needs_equal_ranks", ranks=(2, 1))
+
+    def test_a_lost_rank_is_the_workers_loss(self) -> None:
+        workers = Workers("torch_ranks_cases", num_workers=4)
+        self.addCleanup(workers.close)
+        with self.assertRaisesRegex(AssertionError, "the worker has died"):
+            workers.run("loses_a_rank", ranks=PAIRS)
+
+
+if __name__ == "__main__":
+    unittest.main()
