@@ -546,7 +546,7 @@ std::vector<Listed> AllListed() {
                    "tests/python/run_tests.py torch_test torch_embedding_test torch_read_test"),
       IsTestedBy("//tests/benchmark/step:local_steps_test",
                  "python tests/benchmark/local_steps.py --workers=4 --sync_every=50 --rounds=80 "
-                 "--codec=int8 --seeds=1 --json"),
+                 "--codec=int8 --seeds=1 --peer --json"),
       IsTestedBy(kTorchStepTest, "python tests/benchmark/torch_step.py"),
       IsTestedBy(kTorchStepTest, "sudo python tests/benchmark/torch_step.py --gbit=1"),
       IsTestedBy(kTorchStepTest, "sudo python tests/benchmark/torch_step.py --gbit=1 --wait"),
