@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import socket
 import subprocess
 import sys
@@ -73,7 +74,9 @@ class ExamplesTest(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             bin_dir = pathlib.Path(folder) / "bin"
             bin_dir.mkdir()
-            (bin_dir / "python").symlink_to(sys.executable)
+            # Not a link: one to the Python of an environment is none of that environment.
+            (bin_dir / "python").write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} "$@"\n')
+            (bin_dir / "python").chmod(0o755)
             (pathlib.Path(folder) / "worker").symlink_to(REPOSITORY / "worker")
             script = "\n".join([
                 # Waits too: a coordinator that is told to end still writes into the folder.
