@@ -1,23 +1,14 @@
-#ifndef SERVER_OPTIMIZER_OPTIMIZER_H_
-#define SERVER_OPTIMIZER_OPTIMIZER_H_
+#ifndef COMMON_OPTIMIZER_OPTIMIZER_H_
+#define COMMON_OPTIMIZER_OPTIMIZER_H_
 
-#include <cstdint>
 #include <memory>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "common/exchange/rates.h"
+#include "common/optimizer/rules.h"
 #include "proto/job.pb.h"
 
 namespace capstan {
-
-// One application of updates to a slice.
-struct Application {
-  int64_t number = 1;  // counts the applications to this slice, this one included, from 1
-  // The learning rate of this application is divided by it; at least 1.
-  uint64_t learning_rate_divisor = 1;
-  Rates rates = {};
-};
 
 // Turns a gradient into an update of the values. Works element by element: the result does not
 // depend on how a tensor is sliced. Immutable, hence thread-safe; the state lives with the slice.
@@ -43,4 +34,4 @@ absl::StatusOr<std::unique_ptr<Optimizer>> MakeOptimizer(const v1::OptimizerSpec
 
 }  // namespace capstan
 
-#endif  // SERVER_OPTIMIZER_OPTIMIZER_H_
+#endif  // COMMON_OPTIMIZER_OPTIMIZER_H_

@@ -19,7 +19,7 @@
 #include "tests/cluster/bsp_bits.h"
 #include "tests/cluster/cluster_transport.h"
 #include "tests/cluster/local_cluster.h"
-#include "tests/cluster/local_steps_reference.h"
+#include "tests/cluster/local_steps_jobs.h"
 #include "worker/engine/cpu_trainer.h"
 #include "worker/engine/local_steps_engine.h"
 
@@ -33,51 +33,9 @@ absl::StatusOr<std::unique_ptr<Engine>> MakeLocalStepsEngine(const EngineOptions
   return LocalStepsEngine::Create(std::move(trainer), options);
 }
 
-ClusterResult RunJob(const v1::JobSpec& job) {
-  RealClock clock;
-  InProcessClusterTransport transport;
-  return RunCluster(job, transport, clock, /*faults=*/{}, MakeLocalStepsEngine);
-}
-
+ClusterResult RunJob(const v1::JobSpec& job) { return RunRounds(job, MakeLocalStepsEngine); }
 JobOutcome RunToTheEnd(const v1::JobSpec& job) {
-  const ClusterResult result = RunJob(job);
-  for (const absl::Status& status : result.workers) EXPECT_TRUE(status.ok()) << status;
-  EXPECT_TRUE(result.outcome.status.ok()) << result.outcome.status;
-  return result.outcome;
-}
-
-// Rounds of `local_steps`, of two workers.
-v1::JobSpec RoundsJob(uint32_t local_steps, uint64_t rounds) {
-  v1::JobSpec job = DigitsJob(/*epochs=*/1);
-  job.mutable_training()->set_steps(rounds);
-  job.mutable_training()->mutable_local_steps()->set_sync_every(local_steps);
-  FillOuterOptimizer(&job);
-  return job;
-}
-
-std::string NewFolder() {
-  std::string folder = testing::TempDir() + "/local-XXXXXX";
-  EXPECT_NE(mkdtemp(folder.data()), nullptr);
-  return folder;
-}
-
-// The largest difference between the model that the job writes and the reference's.
-double DistanceFromReference(v1::JobSpec job) {
-  job.set_output(NewFolder() + "/model.safetensors");
-  RunToTheEnd(job);
-  const auto model = ModelTables::Open(job.output()).value();
-  const std::vector<std::vector<double>> expected = TrainWithLocalSteps(job);
-  const char* const names[] = {"fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias"};
-  EXPECT_EQ(expected.size(), 4u);
-  double largest = 0;
-  for (size_t table = 0; table < expected.size(); ++table) {
-    std::vector<float> values(expected[table].size());
-    EXPECT_TRUE(model->ReadValues(names[table], /*offset=*/0, absl::MakeSpan(values)).ok());
-    for (size_t i = 0; i < values.size(); ++i) {
-      largest = std::max(largest, std::abs(values[i] - expected[table][i]));
-    }
-  }
-  return largest;
+  return RunRoundsToTheEnd(job, MakeLocalStepsEngine);
 }
 
 TEST(LocalStepsClusterTest, AJobHasTheValuesOfPlainLoops) {
@@ -92,26 +50,11 @@ TEST(LocalStepsClusterTest, AJobHasTheValuesOfPlainLoops) {
       local_steps.mutable_optimizer()->set_learning_rate(0.02);
       local_steps.mutable_optimizer()->set_epsilon(1e-3);
       local_steps.mutable_optimizer()->set_weight_decay(type == v1::OptimizerSpec::ADAMW ? 0.1 : 0);
-      EXPECT_LT(DistanceFromReference(job), 2e-4) << v1::OptimizerSpec::Type_Name(type) << ", "
-                                                  << fragments << " fragments, delay " << delay;
+      EXPECT_LT(DistanceFromReference(job, MakeLocalStepsEngine), 2e-4)
+          << v1::OptimizerSpec::Type_Name(type) << ", " << fragments << " fragments, delay "
+          << delay;
     }
   }
-}
-
-// The hash of a job of 9 rounds, and that of one that goes on from a checkpoint of an earlier
-// round.
-std::pair<uint64_t, uint64_t> HashesOfOneAndTwoLives(v1::JobSpec job) {
-  job.mutable_training()->set_steps(9);
-  const uint64_t undisturbed = RunToTheEnd(job).result.parameters_xxh3();
-  job.mutable_training()->set_steps(6);
-  job.mutable_checkpoint()->set_dir(NewFolder());
-  job.mutable_checkpoint()->set_steps(2);
-  job.mutable_checkpoint()->set_keep(9);
-  RunToTheEnd(job);
-  // One that comes due while another is still being written is left out.
-  job.mutable_checkpoint()->set_restore(FirstCheckpoint(job.checkpoint().dir()));
-  job.mutable_training()->set_steps(9);
-  return {undisturbed, RunToTheEnd(job).result.parameters_xxh3()};
 }
 
 TEST(LocalStepsClusterTest, ARestoredJobHasTheBitsOfAnUndisturbedOne) {
@@ -125,7 +68,7 @@ TEST(LocalStepsClusterTest, ARestoredJobHasTheBitsOfAnUndisturbedOne) {
           *job.mutable_training()->mutable_local_steps()->mutable_optimizer();
       optimizer.set_type(type);
       optimizer.set_learning_rate(0.01);
-      const auto [undisturbed, restored] = HashesOfOneAndTwoLives(job);
+      const auto [undisturbed, restored] = HashesOfOneAndTwoLives(job, MakeLocalStepsEngine);
       EXPECT_EQ(undisturbed, restored) << v1::OptimizerSpec::Type_Name(type) << ", " << codec;
     }
   }
@@ -135,7 +78,7 @@ TEST(LocalStepsClusterTest, ARestoredJobWithFragmentsGoesOn) {
   v1::JobSpec job = RoundsJob(/*local_steps=*/6, /*rounds=*/9);
   job.mutable_training()->mutable_local_steps()->set_fragments(3);
   job.mutable_training()->mutable_local_steps()->set_fragment_sync_delay(1);
-  const auto [undisturbed, restored] = HashesOfOneAndTwoLives(job);
+  const auto [undisturbed, restored] = HashesOfOneAndTwoLives(job, MakeLocalStepsEngine);
   EXPECT_NE(restored, 0u);
   EXPECT_NE(undisturbed, 0u);
 }

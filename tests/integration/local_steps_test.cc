@@ -59,10 +59,5 @@ TEST_F(LocalStepsTest, AReplayTakesItsTimeForEachLocalStep) {
   EXPECT_GE(summary["median_step_seconds"].get<double>(), 0.09);
 }
 
-TEST_F(LocalStepsTest, AGpuIsRefusedWithTheReason) {
-  EXPECT_NE(Start({"--local_steps=5", "--device=cuda:0"}), 0);
-  EXPECT_THAT(processes_->Log("run"), HasSubstr("local steps on CPUs only"));
-}
-
 }  // namespace
 }  // namespace capstan

@@ -27,7 +27,10 @@ class CpuTrainer : public LocalTrainer {
 
   const std::string& device_name() const override { return device_name_; }
   const std::vector<v1::TableSpec>& tables() const override { return model_->model().tables(); }
-  OwnState* own_state() override { return optimizer_->arrays() > 0 ? optimizer_.get() : nullptr; }
+  OwnState* own_state() override {
+    LocalOptimizerState& state = optimizer_->state();
+    return state.arrays() > 0 ? &state : nullptr;
+  }
   absl::Status LoadBatch(const Dataset& dataset, absl::Span<const uint32_t> samples) override;
   absl::StatusOr<BatchResult> Step() override;
   absl::StatusOr<BatchResult> Forward(Values values) override;

@@ -35,6 +35,8 @@ class Engine {
   virtual const std::string& device_name() const = 0;
   // The model's.
   virtual const std::vector<v1::TableSpec>& tables() const = 0;
+  // Another process of the worker exchanges this table: it has no elements in this one's store.
+  virtual bool IsElsewhere(TableId /*table*/) const { return false; }
   // The mirror of every store passed to the calls below; null for none.
   virtual ParameterMirror* mirror() = 0;
   // Bytes copied between host and GPU so far; none: it computes on the host. Thread-safe.

@@ -24,7 +24,7 @@ std::unique_ptr<HostOptimizer> Make(v1::OptimizerSpec::Type type, bool goes_on =
   v1::TableSpec table;
   table.add_shape(kSize);
   auto optimizer = HostOptimizer::Create(spec, {table}, goes_on).value();
-  optimizer->UseSlices({Slicing(kSize, 4 * sizeof(float))});
+  optimizer->state().UseSlices({Slicing(kSize, 4 * sizeof(float))});
   return optimizer;
 }
 
@@ -34,17 +34,17 @@ void Step(HostOptimizer& optimizer, float gradient, std::vector<float>& values) 
 }
 
 std::vector<float> Saved(HostOptimizer& optimizer, uint32_t slice) {
-  const Payload payload = optimizer.Save({kTable, SliceIndex(slice)});
+  const Payload payload = optimizer.state().Save({kTable, SliceIndex(slice)});
   std::vector<float> floats(payload.size_bytes() / sizeof(float));
   payload.CopyTo(absl::MakeSpan(floats));
   return floats;
 }
 
 TEST(HostOptimizerTest, AStateIsItsArraysAndTheStepsIfTheyCount) {
-  EXPECT_EQ(Make(v1::OptimizerSpec::SGD)->arrays(), 0u);
-  EXPECT_EQ(Make(v1::OptimizerSpec::MOMENTUM)->arrays(), 1u);
-  EXPECT_EQ(Make(v1::OptimizerSpec::LION)->arrays(), 1u);
-  EXPECT_EQ(Make(v1::OptimizerSpec::ADAMW)->arrays(), 3u);
+  EXPECT_EQ(Make(v1::OptimizerSpec::SGD)->state().arrays(), 0u);
+  EXPECT_EQ(Make(v1::OptimizerSpec::MOMENTUM)->state().arrays(), 1u);
+  EXPECT_EQ(Make(v1::OptimizerSpec::LION)->state().arrays(), 1u);
+  EXPECT_EQ(Make(v1::OptimizerSpec::ADAMW)->state().arrays(), 3u);
 }
 
 TEST(HostOptimizerTest, AnotherOneGoesOnFromItsStateWithTheSameBits) {
@@ -60,7 +60,7 @@ TEST(HostOptimizerTest, AnotherOneGoesOnFromItsStateWithTheSameBits) {
 
     const auto second = Make(v1::OptimizerSpec::ADAMW, goes_on);
     for (const uint32_t slice : {1, 0}) {
-      second->Load({kTable, SliceIndex(slice)}, Saved(*first, slice));
+      second->state().Load({kTable, SliceIndex(slice)}, Saved(*first, slice));
     }
     EXPECT_EQ(Saved(*second, 0), Saved(*first, 0)) << "also before its first push";
     std::vector<float> same = values;

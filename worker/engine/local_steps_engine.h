@@ -29,6 +29,7 @@ class LocalStepsEngine : public Engine {
   const std::vector<v1::TableSpec>& tables() const override { return trainer_->tables(); }
   ParameterMirror* mirror() override { return nullptr; }
   OwnState* own_state() override { return trainer_->own_state(); }
+  std::optional<CopiedBytes> copied_bytes() const override { return trainer_->copied_bytes(); }
   const v1::LocalSteps* local_steps() const override { return &settings_; }
 
   void BeginTraining(Step first_step, bool sets_initial_values, ParameterStore& store) override;

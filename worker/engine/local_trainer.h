@@ -2,6 +2,7 @@
 #define WORKER_ENGINE_LOCAL_TRAINER_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "proto/coordinator_service.pb.h"
 #include "worker/client/own_state.h"
 #include "worker/dataset/dataset.h"
+#include "worker/engine/engine.h"
 #include "worker/models/training/model.h"
 
 namespace capstan {
@@ -28,6 +30,8 @@ class LocalTrainer {
   virtual const std::string& device_name() const = 0;
   // The model's.
   virtual const std::vector<v1::TableSpec>& tables() const = 0;
+  // As Engine's.
+  virtual std::optional<Engine::CopiedBytes> copied_bytes() const { return std::nullopt; }
   // The optimizer's state, of each table as it was at its last Push; null: it has none.
   virtual OwnState* own_state() = 0;
 

@@ -10,28 +10,38 @@
 
 #ifdef CAPSTAN_WITH_CUDA
 #include "worker/engine/cuda_engine.h"
+#include "worker/engine/cuda_trainer.h"
 #endif
 
 namespace capstan {
 
 namespace {
 
-#ifndef CAPSTAN_WITH_CUDA
-absl::StatusOr<std::unique_ptr<Engine>> MakeCudaEngine(int /*device_number*/,
-                                                       const EngineOptions& /*options*/) {
+#ifdef CAPSTAN_WITH_CUDA
+absl::StatusOr<std::unique_ptr<LocalTrainer>> MakeCudaTrainer(int device_number,
+                                                              const EngineOptions& options) {
+  return CudaTrainer::Create(device_number, options);
+}
+#else
+absl::Status NoCudaError() {
   return absl::UnimplementedError(
       "--device=cuda: this program was built without CUDA; build it with `bazel build "
       "--config=cuda //...`, or use --device=cpu");
+}
+absl::StatusOr<std::unique_ptr<Engine>> MakeCudaEngine(int /*device_number*/,
+                                                       const EngineOptions& /*options*/) {
+  return NoCudaError();
+}
+absl::StatusOr<std::unique_ptr<LocalTrainer>> MakeCudaTrainer(int /*device_number*/,
+                                                              const EngineOptions& /*options*/) {
+  return NoCudaError();
 }
 #endif
 
 absl::StatusOr<std::unique_ptr<LocalTrainer>> MakeTrainer(const DeviceName& device,
                                                           const EngineOptions& options) {
   if (options.model.type() == v1::ModelSpec::REPLAY) return ReplayTrainer::Create(options);
-  if (!device.is_cuda) return CpuTrainer::Create(options);
-  return absl::UnimplementedError(
-      "--device=cuda: expected cpu, as built-in models have local steps on CPUs only; use "
-      "--device=cpu, or a program with capstan.torch.LocalSteps");
+  return device.is_cuda ? MakeCudaTrainer(device.number, options) : CpuTrainer::Create(options);
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ TEST(MakeEngineTest, TheCpuIsAlwaysThere) {
   EXPECT_EQ((*engine)->tables().size(), 6u);
 }
 
-TEST(MakeEngineTest, LocalStepsAreForCpusAndReplays) {
+TEST(MakeEngineTest, LocalStepsAreForAllDevicesAndReplays) {
   RealClock clock;
   EngineOptions options = SmallModel(&clock);
   options.local_steps.emplace().set_sync_every(20);
@@ -59,8 +59,7 @@ TEST(MakeEngineTest, LocalStepsAreForCpusAndReplays) {
   EXPECT_FALSE((*engine)->is_replaceable());
 
   const EngineFactory on_gpu = EngineFactoryOf({/*is_cuda=*/true, /*number=*/0}, nullptr);
-  EXPECT_THAT(std::string(on_gpu(options).status().message()),
-              testing::HasSubstr("built-in models have local steps on CPUs only"));
+  EXPECT_THAT(std::string(on_gpu(options).status().message()), testing::HasSubstr("--config=cuda"));
   options.model.set_type(v1::ModelSpec::REPLAY);
   options.model.mutable_replay()->set_layers("resnet50");
   options.model.mutable_replay()->set_scale(100000);
