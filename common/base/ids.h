@@ -43,6 +43,9 @@ using Epoch = Id<struct EpochTag, uint64_t>;
 // Random number of one life of a process.
 using Incarnation = Id<struct IncarnationTag, uint64_t>;
 
+// Most processes of a worker beside the one that is the worker (v1::HeartbeatRequest::part).
+inline constexpr uint32_t kMostWorkerParts = 4096;
+
 // A worker's iteration count, from 0.
 using Step = Id<struct StepTag, int64_t>;
 constexpr Step operator+(Step step, int64_t count) { return Step(step.value() + count); }

@@ -15,7 +15,7 @@ namespace capstan {
 // The version of all programs.
 inline constexpr char kVersion[] = "0.1.0";
 // Rises when messages change their meaning. Programs of another one would misunderstand each other.
-inline constexpr uint32_t kWireVersion = 3;
+inline constexpr uint32_t kWireVersion = 4;
 
 // From now on, malloc keeps freed memory for later allocations: blocks of up to 8 MiB, 256 MiB for
 // each of its arenas. By default, malloc returns large blocks to the kernel at once. The kernel

@@ -41,20 +41,24 @@ v1::HistoryRecord Header(const v1::JobSpec& job, absl::Duration coordinator_pati
 
 }  // namespace
 
-HistoryRecorder::HistoryRecorder(Incarnation incarnation, std::unique_ptr<HistoryFile> file,
-                                 Clock* clock)
-    : incarnation_(incarnation), clock_(*clock), file_(std::move(file)) {
+HistoryRecorder::HistoryRecorder(Incarnation incarnation, uint32_t part,
+                                 std::unique_ptr<HistoryFile> file, Clock* clock)
+    : incarnation_(incarnation), part_(part), clock_(*clock), file_(std::move(file)) {
   recording_.clock = clock;
   recording_.log = file_.get();
+  recording_.last_id = FirstExchangeOf(part);
 }
 
 absl::StatusOr<std::unique_ptr<HistoryRecorder>> HistoryRecorder::Create(const std::string& folder,
                                                                          Incarnation incarnation,
-                                                                         Clock* clock) {
-  ASSIGN_OR_RETURN(std::unique_ptr<HistoryFile> file,
-                   HistoryFile::Create(absl::StrCat(folder, "/worker-",
-                                                    absl::Hex(incarnation.value()), ".history")));
-  return std::unique_ptr<HistoryRecorder>(new HistoryRecorder(incarnation, std::move(file), clock));
+                                                                         Clock* clock,
+                                                                         uint32_t part) {
+  ASSIGN_OR_RETURN(
+      std::unique_ptr<HistoryFile> file,
+      HistoryFile::Create(absl::StrCat(folder, "/worker-", absl::Hex(incarnation.value()),
+                                       part > 0 ? absl::StrCat("-", part) : "", ".history")));
+  return std::unique_ptr<HistoryRecorder>(
+      new HistoryRecorder(incarnation, part, std::move(file), clock));
 }
 
 std::unique_ptr<ParameterEndpoint> HistoryRecorder::Record(
@@ -88,7 +92,8 @@ void HistoryRecorder::NoteView(const v1::JobView& view) {
     WriteLocked(record);
   }
   for (const v1::WorkerInfo& worker : view.workers()) {
-    if (Incarnation(worker.incarnation()) == incarnation_) WriteMembershipLocked(worker);
+    const bool is_own = part_ == 0 && Incarnation(worker.incarnation()) == incarnation_;
+    if (is_own) WriteMembershipLocked(worker);
   }
   has_job_ended_ = view.phase() == v1::DONE || view.phase() == v1::FAILED;
 }

@@ -28,10 +28,11 @@ namespace capstan {
 class HistoryRecorder {
  public:
   // Writes worker-INCARNATION.history in `folder`, which exists. `clock` outlives the recorder.
+  // `part`: as v1::HeartbeatRequest::part; above 0, the file is worker-INCARNATION-PART.history.
   // UNAVAILABLE, naming the file, when it cannot be written.
   static absl::StatusOr<std::unique_ptr<HistoryRecorder>> Create(const std::string& folder,
                                                                  Incarnation incarnation,
-                                                                 Clock* clock);
+                                                                 Clock* clock, uint32_t part = 0);
 
   // Wraps the exchanges of the worker with the servers of `job`. The job goes on without its
   // coordinator for `coordinator_patience` at most. The recorder outlives the result.
@@ -48,9 +49,11 @@ class HistoryRecorder {
   absl::Status Finish();
 
  private:
-  HistoryRecorder(Incarnation incarnation, std::unique_ptr<HistoryFile> file, Clock* clock);
+  HistoryRecorder(Incarnation incarnation, uint32_t part, std::unique_ptr<HistoryFile> file,
+                  Clock* clock);
 
   const Incarnation incarnation_;
+  const uint32_t part_;
   Clock& clock_;
   const std::unique_ptr<HistoryFile> file_;
   RecordingEndpoint::Recording recording_;

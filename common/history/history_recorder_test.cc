@@ -205,6 +205,28 @@ TEST(HistoryRecorderTest, AFolderThatCannotBeWrittenIsNamed) {
   EXPECT_NE(recorder.status().message().find("/no/such/folder"), std::string::npos);
 }
 
+TEST(HistoryRecorderTest, TheProcessesOfAWorkerHaveOneHistory) {
+  const std::string folder = FreshFolder("processes");
+  FakeClock clock;
+  v1::JobView view;
+  view.add_consistency();
+  view.add_workers()->set_incarnation(0xabc);
+  for (const uint32_t part : {0, 1}) {
+    const auto recorder = HistoryRecorder::Create(folder, Incarnation(0xabc), &clock, part).value();
+    recorder->NoteView(view);
+    const auto endpoint = recorder->Record(v1::JobSpec(), std::make_unique<OnePushServer>());
+    Exchange(*endpoint, Step(part), Step(part + 1));
+    ASSERT_TRUE(recorder->Finish().ok());
+  }
+  const History history = ReadHistory(folder).value();
+  EXPECT_EQ(history.exchanges.size(), 2u);
+  int entries = 0;
+  for (const v1::MembershipRecord& record : history.membership) {
+    entries += record.event() == v1::MembershipRecord::ENTERED ? 1 : 0;
+  }
+  EXPECT_EQ(entries, 1);
+}
+
 TEST(HistoryRecorderTest, WhatAViewPromisesIsRecordedAlsoWhenItCameFirst) {
   const std::string folder = FreshFolder("views");
   FakeClock clock;

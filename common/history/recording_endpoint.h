@@ -18,6 +18,10 @@
 
 namespace capstan {
 
+// Exchanges of an incarnation have distinct numbers: those of its process `part`
+// (v1::HeartbeatRequest::part) are above this one.
+inline uint64_t FirstExchangeOf(uint32_t part) { return uint64_t{part} << 40; }
+
 // Records each request and its reply, for the checker of the consistency contract. It stands
 // between a worker and its ParameterClient, which sends a request again after a failure: an
 // exchange is recorded once. A reply may bring a difference to the values that the worker has. Then
@@ -25,7 +29,7 @@ namespace capstan {
 // leave parameters alone are not recorded. Thread-safe.
 class RecordingEndpoint : public ParameterEndpoint {
  public:
-  // The history of one worker.
+  // The history of one worker, or of one of its processes.
   struct Recording {
     Clock* clock = nullptr;     // Required; outlives the endpoints
     HistoryLog* log = nullptr;  // Required; outlives the endpoints
@@ -33,7 +37,7 @@ class RecordingEndpoint : public ParameterEndpoint {
     bool has_changes = false;   // instead of the values, only what has changed in them
     // The codecs of the pulls of each table, if values of lossy ones are to be recorded.
     std::vector<std::shared_ptr<const Codec>> pull_codecs;
-    std::atomic<uint64_t> last_id = 0;
+    std::atomic<uint64_t> last_id = 0;  // at first FirstExchangeOf its process
 
     Mutex mu;
     // The values in the latest record of each slice, if changes are recorded.

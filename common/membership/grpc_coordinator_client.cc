@@ -98,7 +98,8 @@ void GrpcCoordinatorClient::Call(CoordinatorRequest request, Callback<Coordinato
     links_.Return(std::move(link));
     return done(status);
   }
-  if (const auto* beat = std::get_if<v1::HeartbeatRequest>(&request)) Attend(*beat, link);
+  const auto* const beat = std::get_if<v1::HeartbeatRequest>(&request);
+  if (beat != nullptr && beat->part() == 0) Attend(*beat, link);
   Limit limit = LimitOf(request);
   std::visit([&](auto& one) { Send(std::move(one), link, std::move(limit), std::move(done)); },
              request);

@@ -124,10 +124,12 @@ TEST_F(GrpcCoordinatorClientTest, ACoordinatorOfAnotherVersionIsRefused) {
   };
   EXPECT_TRUE(get_job().ok());
   service_.version = "9.9.9";
-  EXPECT_EQ(get_job(), absl::FailedPreconditionError(absl::StrCat(
-                           "coordinator 127.0.0.1:", port_, ": expected version ", kVersion,
-                           " with messages of version 3, as this program has it, got 9.9.9 with 3; "
-                           "use programs of one version on all machines")));
+  EXPECT_EQ(get_job(), absl::FailedPreconditionError(
+                           absl::StrCat("coordinator 127.0.0.1:", port_, ": expected version ",
+                                        kVersion, " with messages of version ", kWireVersion,
+                                        ", as this program has it, got 9.9.9 with ", kWireVersion,
+                                        "; "
+                                        "use programs of one version on all machines")));
   service_.version = kVersion;
   service_.wire_version = 0;  // as of programs that do not tell it
   EXPECT_NE(get_job().message().find(absl::StrCat("got ", kVersion, " with 1;")),

@@ -36,12 +36,13 @@ bool IsFinal(const v1::JobView& view) {
 
 void ReportFailure(CoordinatorEndpoint& coordinator, v1::HeartbeatRequest::Role role, uint32_t id,
                    Incarnation incarnation, const absl::Status& status, Clock& clock,
-                   bool came_after_end) {
+                   bool came_after_end, uint32_t part) {
   v1::ReportFailureRequest request;
   request.set_role(role);
   request.set_id(id);
   request.set_incarnation(incarnation.value());
   request.set_came_after_end(came_after_end);
+  request.set_part(part);
   Report(std::move(request), coordinator, status, clock);
 }
 
@@ -198,6 +199,7 @@ void MemberAgent::State::SendHeartbeat(uint64_t view_version, uint64_t received_
   request.set_role(options_.role);
   request.set_id(options_.id);
   request.set_incarnation(options_.incarnation.value());
+  request.set_part(options_.part);
   request.set_view_version(view_version);
   request.set_received_version(received_version);
   if (options_.report) options_.report(request);

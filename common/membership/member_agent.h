@@ -29,6 +29,7 @@ class MemberAgent {
     v1::HeartbeatRequest::Role role = v1::HeartbeatRequest::ROLE_UNSPECIFIED;
     uint32_t id = 0;
     Incarnation incarnation;
+    uint32_t part = 0;  // v1::HeartbeatRequest::part
     // Required: acts on a view, newer than all before. On return, the view counts as acted on. No
     // heartbeat is sent meanwhile, so this must return within the lease. Nothing happens after a
     // final view (DONE or FAILED).
@@ -68,7 +69,7 @@ class MemberAgent {
 // nothing for ABORTED: that error came from the coordinator.
 void ReportFailure(CoordinatorEndpoint& coordinator, v1::HeartbeatRequest::Role role, uint32_t id,
                    Incarnation incarnation, const absl::Status& status, Clock& clock,
-                   bool came_after_end = false);
+                   bool came_after_end = false, uint32_t part = 0);
 
 // The same for a process that has not registered.
 void ReportEarlyFailure(CoordinatorEndpoint& coordinator, v1::HeartbeatRequest::Role role,

@@ -63,7 +63,7 @@ absl::Status CheckBeginning(absl::string_view beginning, uint64_t file_bytes) {
 // In the metadata of an unfinished file.
 constexpr char kToken[] = "unfinished";
 
-std::string TokenText(uint64_t token) { return absl::StrFormat("%016x", token); }
+std::string HexText(uint64_t number) { return absl::StrFormat("%016x", number); }
 
 Safetensors HeaderOf(const ModelOutput::Tables& tables, const std::vector<TableOfRows>& sparse,
                      const ModelOutput::Tables& state) {
@@ -72,7 +72,7 @@ Safetensors HeaderOf(const ModelOutput::Tables& tables, const std::vector<TableO
     header.tensors.push_back({absl::StrCat(table.name, ".keys"), "I64", {table.rows}});
   }
   for (const auto* const dense : {&tables, &state}) {
-    for (const v1::TableSpec& table : *dense) {
+    for (const v1::TableSpec& table : WholeTensors(*dense)) {
       header.tensors.push_back({table.name(), "F32", {table.shape().begin(), table.shape().end()}});
     }
   }
@@ -121,12 +121,13 @@ class CreatedModelFile : public ModelOutput {
     RETURN_IF_ERROR(Annotate(CheckNames(header_), path_));
     for (const v1::TableSpec& table : tables) table_bytes_ += ElementCount(table) * sizeof(float);
     uint64_t rest_bytes = 0;
-    for (const v1::TableSpec& tensor : state) rest_bytes += ElementCount(tensor) * sizeof(float);
+    for (const v1::TableSpec& tensor : WholeTensors(state))
+      rest_bytes += ElementCount(tensor) * sizeof(float);
     for (const TableOfRows& table : sparse) {
       key_bytes_ += table.rows * sizeof(uint64_t);
       rest_bytes += table.rows * (table.dim + table.state_floats) * sizeof(float);
     }
-    header_.metadata = {{kToken, TokenText(token_)}};
+    header_.metadata = {{kToken, HexText(token_)}};
     header_bytes_ = EncodeSafetensorsHeader(header_).size() + kRoomForMetadata;
     const std::string encoded = EncodeSafetensorsHeader(header_, header_bytes_);
     header_bytes_ = encoded.size();
@@ -141,15 +142,16 @@ class CreatedModelFile : public ModelOutput {
     return file_.Sync();
   }
 
-  absl::Status Publish(const Metadata& metadata, uint64_t parameters_xxh3) override {
+  absl::Status Publish(const Metadata& metadata, std::optional<uint64_t> parameters_xxh3) override {
     ASSIGN_OR_RETURN(const uint64_t hash, file_.HashAt(header_bytes_ + key_bytes_, table_bytes_));
-    if (hash != parameters_xxh3) {
+    if (parameters_xxh3.has_value() && hash != *parameters_xxh3) {
       return absl::DataLossError(absl::StrCat(
-          file_.path(), ": expected parameters with the XXH3-64 ", TokenText(parameters_xxh3),
-          ", as they were evaluated, got ", TokenText(hash),
+          file_.path(), ": expected parameters with the XXH3-64 ", HexText(*parameters_xxh3),
+          ", as they were evaluated, got ", HexText(hash),
           "; not all servers have written into this file: choose a folder that they share"));
     }
     header_.metadata = metadata;
+    header_.metadata["parameters_xxh3"] = HexText(hash);
     const std::string header = EncodeSafetensorsHeader(header_, header_bytes_);
     if (header.size() != header_bytes_) {
       return absl::InternalError(absl::StrCat(file_.path(), ": expected metadata of at most ",
@@ -253,13 +255,22 @@ absl::StatusOr<std::unique_ptr<ModelTables>> ModelTables::Read(OpenFile file) {
   return std::unique_ptr<ModelTables>(new ModelTables(std::move(file), std::move(header)));
 }
 
-absl::Status ModelTables::CheckTables(const ModelOutput::Tables& tables) const {
-  return Annotate(CheckTableTensors(header_, tables), file_.path());
+absl::Status ModelTables::CheckTables(const ModelOutput::Tables& tables) {
+  RETURN_IF_ERROR(Annotate(CheckTableTensors(header_, tables), file_.path()));
+  absl::flat_hash_map<std::string, uint64_t> ends;  // of what comes next of a tensor
+  for (const v1::TableSpec& table : tables) {
+    if (table.tensor().empty()) continue;
+    uint64_t& end =
+        ends.try_emplace(table.tensor(), tensors_.at(table.tensor())->offset).first->second;
+    places_[table.name()] = end;
+    if (!table.shape().empty()) end += ElementCount(table) * sizeof(float);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ModelTables::CheckToken(uint64_t token) const {
   const auto found = header_.metadata.find(kToken);
-  if (found != header_.metadata.end() && found->second == TokenText(token)) {
+  if (found != header_.metadata.end() && found->second == HexText(token)) {
     return absl::OkStatus();
   }
   return absl::FailedPreconditionError(
@@ -267,7 +278,9 @@ absl::Status ModelTables::CheckToken(uint64_t token) const {
 }
 
 uint64_t ModelTables::PlaceOf(absl::string_view table, uint64_t offset) const {
-  return tensors_.at(table)->offset + offset * sizeof(float);
+  const auto place = places_.find(table);
+  const uint64_t begin = place == places_.end() ? tensors_.at(table)->offset : place->second;
+  return begin + offset * sizeof(float);
 }
 
 absl::Status ModelTables::ReadValues(absl::string_view table, uint64_t offset,

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -60,8 +61,9 @@ class ModelOutput {
                              const Tables& state) = 0;
   // All tables are written: gives the file its metadata and its name. An existing file is replaced
   // only now. DATA_LOSS if the XXH3-64 of all dense tables' bytes is another one: then nothing
-  // changes.
-  virtual absl::Status Publish(const Metadata& metadata, uint64_t parameters_xxh3) = 0;
+  // changes. None: there is nothing to compare it with. The metadata get it as parameters_xxh3.
+  virtual absl::Status Publish(const Metadata& metadata,
+                               std::optional<uint64_t> parameters_xxh3) = 0;
 };
 
 // Creates the unfinished file of `path`. It is removed with the object, unless it was published.
@@ -71,7 +73,7 @@ absl::StatusOr<std::unique_ptr<ModelOutput>> CreateModelFile(const std::string& 
                                                              uint64_t token,
                                                              bool takes_over = false);
 
-// The tables of a model file, by name. Thread-safe.
+// The tables of a model file, by name. Thread-safe after CheckTables.
 class ModelTables {
  public:
   // Opens a complete file for reading. INVALID_ARGUMENT: it is no safetensors file, or an
@@ -83,8 +85,8 @@ class ModelTables {
 
   const Safetensors& header() const { return header_; }
 
-  // As CheckTableTensors; the errors name the file.
-  absl::Status CheckTables(const ModelOutput::Tables& tables) const;
+  // As CheckTableTensors; the errors name the file. Then the tables can be read and written.
+  absl::Status CheckTables(const ModelOutput::Tables& tables);
 
   // FAILED_PRECONDITION unless this is the unfinished file of the ModelOutput with this token.
   absl::Status CheckToken(uint64_t token) const;
@@ -114,6 +116,7 @@ class ModelTables {
   const OpenFile file_;
   const Safetensors header_;
   absl::flat_hash_map<std::string, const Safetensors::Tensor*> tensors_;  // by name
+  absl::flat_hash_map<std::string, uint64_t> places_;  // of tables that are rows of a tensor
 };
 
 }  // namespace capstan

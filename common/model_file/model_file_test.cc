@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 
 namespace capstan {
 namespace {
@@ -89,7 +90,10 @@ TEST_F(ModelFileTest, SeveralWritersFillOneFile) {
   }
   EXPECT_FALSE(Exists(UnfinishedModelPath(path_)));
   const auto model = ModelTables::Open(path_).value();
-  EXPECT_THAT(model->header().metadata, ElementsAre(Pair("step", "7")));
+  EXPECT_THAT(model->header().metadata,
+              ElementsAre(Pair("parameters_xxh3",
+                               absl::StrFormat("%016x", HashOf({1, 2, 3, 4, 5, 6, 7, 8, 9}))),
+                          Pair("step", "7")));
   EXPECT_TRUE(model->CheckTables(Tables()).ok());
   std::vector<float> values(4);
   ASSERT_TRUE(model->ReadValues("weight", 2, absl::MakeSpan(values)).ok());
@@ -97,6 +101,59 @@ TEST_F(ModelFileTest, SeveralWritersFillOneFile) {
   values.resize(3);
   ASSERT_TRUE(model->ReadValues("bias", 0, absl::MakeSpan(values)).ok());
   EXPECT_THAT(values, ElementsAre(7, 8, 9));
+}
+
+TEST_F(ModelFileTest, TablesThatAreRowsOfATensorAreOneInTheFile) {
+  v1::TableSpec first = Table("weight/shard0of2", {2, 3}),
+                second = Table("weight/shard1of2", {1, 3});
+  first.set_tensor("weight");
+  second.set_tensor("weight");
+  v1::TableSpec first_step = Table("step0", {}), second_step = Table("step1", {});
+  first_step.set_tensor("step");
+  second_step.set_tensor("step");
+  const auto tables = Tables({Table("scale", {1}), first, second, Table("bias", {3})});
+  const auto state = Tables({first_step, second_step});
+  auto all = tables;
+  all.MergeFrom(state);
+  {
+    const auto output = CreateModelFile(path_, kToken).value();
+    ASSERT_TRUE(output->Begin(tables, {}, state).ok());
+    const auto part = OpenPart();
+    const absl::Status checked = part->CheckTables(all);
+    ASSERT_TRUE(checked.ok()) << checked;
+    ASSERT_TRUE(part->WriteValues("scale", 0, {1}).ok());
+    ASSERT_TRUE(part->WriteValues("weight/shard1of2", 0, {8, 9, 10}).ok());
+    ASSERT_TRUE(part->WriteValues("weight/shard0of2", 2, {4, 5, 6, 7}).ok());
+    ASSERT_TRUE(part->WriteValues("weight/shard0of2", 0, {2, 3}).ok());
+    ASSERT_TRUE(part->WriteValues("bias", 0, {11, 12, 13}).ok());
+    for (const char* step : {"step0", "step1"}) ASSERT_TRUE(part->WriteValues(step, 0, {7}).ok());
+    const absl::Status published = output->Publish({}, std::nullopt);
+    ASSERT_TRUE(published.ok()) << published;
+  }
+  const auto model = ModelTables::Open(path_).value();
+  std::vector<std::string> names;
+  for (const Safetensors::Tensor& tensor : model->header().tensors) names.push_back(tensor.name);
+  EXPECT_THAT(names, ElementsAre("scale", "weight", "bias", "step"));
+  EXPECT_THAT(model->header().tensors[1].shape, ElementsAre(3, 3));
+  const std::vector<float> in_order = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13};
+  EXPECT_THAT(model->header().metadata,
+              ElementsAre(Pair("parameters_xxh3", absl::StrFormat("%016x", HashOf(in_order)))));
+  // Also as whole tensors, or in other parts.
+  EXPECT_TRUE(model
+                  ->CheckTables(Tables({Table("scale", {1}), Table("weight", {3, 3}),
+                                        Table("bias", {3}), Table("step", {})}))
+                  .ok());
+  std::vector<float> values(9);
+  ASSERT_TRUE(model->ReadValues("weight", 0, absl::MakeSpan(values)).ok());
+  EXPECT_THAT(values, ElementsAre(2, 3, 4, 5, 6, 7, 8, 9, 10));
+  EXPECT_TRUE(model->CheckTables(all).ok());
+  values.resize(2);
+  ASSERT_TRUE(model->ReadValues("weight/shard1of2", 1, absl::MakeSpan(values)).ok());
+  EXPECT_THAT(values, ElementsAre(9, 10));
+  second.set_shape(0, 2);
+  const absl::Status other = model->CheckTables(Tables({Table("scale", {1}), first, second}));
+  EXPECT_THAT(std::string(other.message()),
+              HasSubstr("weight: expected [4, 3] of F32, got [3, 3]"));
 }
 
 TEST_F(ModelFileTest, AnExistingFileIsReplacedOnlyByACompleteOne) {

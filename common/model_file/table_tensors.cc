@@ -94,7 +94,26 @@ std::string StateTensorName(absl::string_view table, absl::string_view array) {
   return absl::StrCat(kStatePrefix, table, ".", array);
 }
 
-absl::Status CheckTableTensors(const Safetensors& header, const TableSpecs& tables) {
+TableSpecs WholeTensors(const TableSpecs& tables) {
+  TableSpecs whole;
+  absl::flat_hash_map<std::string, v1::TableSpec*> tensors;
+  for (const v1::TableSpec& table : tables) {
+    v1::TableSpec* const tensor = table.tensor().empty() ? nullptr : tensors[table.tensor()];
+    if (tensor == nullptr) {
+      v1::TableSpec& added = *whole.Add();
+      added = table;
+      if (table.tensor().empty()) continue;
+      added.set_name(table.tensor());
+      tensors[table.tensor()] = &added;
+    } else if (!table.shape().empty()) {  // A number is the same for all of them.
+      tensor->set_shape(0, tensor->shape(0) + table.shape(0));
+    }
+  }
+  return whole;
+}
+
+absl::Status CheckTableTensors(const Safetensors& header, const TableSpecs& parts) {
+  const TableSpecs tables = WholeTensors(parts);
   const Tensors tensors = ByName(header);
   std::vector<std::string> differences;
   size_t num_not_float32 = 0;
@@ -138,7 +157,7 @@ absl::Status CheckTableTensors(const Safetensors& header, const TableSpecs& tabl
 }
 
 bool HasOptimizerState(const Safetensors& header, const TableSpecs& tables) {
-  const absl::flat_hash_set<std::string> dense = DenseNames(tables);
+  const absl::flat_hash_set<std::string> dense = DenseNames(WholeTensors(tables));
   return std::any_of(
       header.tensors.begin(), header.tensors.end(),
       [&dense](const Safetensors::Tensor& tensor) { return IsState(tensor.name, dense); });

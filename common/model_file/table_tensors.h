@@ -21,6 +21,11 @@ inline constexpr absl::string_view kStatePrefix = "optimizer.";
 // no dot, so the last dot ends the name of the table.
 std::string StateTensorName(absl::string_view table, absl::string_view array);
 
+// The tables as a file has them: those that are rows of one tensor are one, in the place of the
+// first.
+google::protobuf::RepeatedPtrField<v1::TableSpec> WholeTensors(
+    const google::protobuf::RepeatedPtrField<v1::TableSpec>& tables);
+
 // INVALID_ARGUMENT, with the differences by name, unless a file with this header has exactly these
 // tables, with the same shapes, as float32. A sparse one has any number of rows, with or without
 // their state. The state of dense tables' optimizers may be there, too, unless some of it is among

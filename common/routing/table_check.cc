@@ -95,6 +95,43 @@ absl::Status CheckInitialValues(const v1::TableSpec& table) {
                    table.initial_stddev(), "; give one of the two"));
 }
 
+absl::Status CheckName(absl::string_view name) {
+  if (PrintableText(name) != name) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("table ", PrintableText(name),
+                     " has characters in its name that cannot be printed; leave them out"));
+  }
+  if (name == "__metadata__") {
+    return absl::InvalidArgumentError(
+        "a table is called __metadata__, as the metadata in a model's file; choose another name");
+  }
+  return absl::OkStatus();
+}
+
+// `before`: the rows before it; null: there are none.
+absl::Status CheckRowsOfTensor(const v1::TableSpec& table, const v1::TableSpec* before) {
+  if (table.has_sparse() || table.shape().empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("table ", table.name(), " is rows of tensor ",
+                                                   table.tensor(), ": expected a dense table"));
+  }
+  if (before == nullptr) return absl::OkStatus();
+  if (table.replies_mean() != before->replies_mean() ||
+      table.has_optimizer() != before->has_optimizer() ||
+      !MessageDifferencer::Equivalent(table.optimizer(), before->optimizer())) {
+    return absl::InvalidArgumentError(absl::StrCat("tables ", before->name(), " and ", table.name(),
+                                                   " are rows of tensor ", table.tensor(),
+                                                   ": expected one optimizer of all its tables"));
+  }
+  if (std::equal(table.shape().begin() + 1, table.shape().end(), before->shape().begin() + 1,
+                 before->shape().end())) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("tables ", before->name(), " and ", table.name(), " are rows of tensor ",
+                   table.tensor(), ": expected shapes that differ in the first size only, got ",
+                   ShapeText(*before), " and ", ShapeText(table)));
+}
+
 // A table's name and all that distinguishes it, for people.
 std::string Describe(const v1::TableSpec& table) {
   std::string text =
@@ -105,6 +142,7 @@ std::string Describe(const v1::TableSpec& table) {
     absl::StrAppend(&text, ", sparse {", table.sparse().ShortDebugString(), "}");
   }
   if (table.replies_mean()) absl::StrAppend(&text, ", whose optimizer the program runs");
+  if (!table.tensor().empty()) absl::StrAppend(&text, ", rows of tensor ", table.tensor());
   if (table.has_optimizer()) {
     absl::StrAppend(&text, ", optimizer {", table.optimizer().ShortDebugString(), "}");
   }
@@ -115,7 +153,7 @@ bool IsSame(const v1::TableSpec& a, const v1::TableSpec& b) {
   return a.name() == b.name() && a.initial_stddev() == b.initial_stddev() &&
          a.layer() == b.layer() && a.initial_from_worker() == b.initial_from_worker() &&
          a.has_optimizer() == b.has_optimizer() && a.replies_mean() == b.replies_mean() &&
-         MessageDifferencer::Equivalent(a.optimizer(), b.optimizer()) &&
+         a.tensor() == b.tensor() && MessageDifferencer::Equivalent(a.optimizer(), b.optimizer()) &&
          a.has_sparse() == b.has_sparse() &&
          MessageDifferencer::Equivalent(a.sparse(), b.sparse()) &&
          std::equal(a.shape().begin(), a.shape().end(), b.shape().begin(), b.shape().end());
@@ -146,24 +184,29 @@ absl::StatusOr<std::vector<uint64_t>> CheckTables(const TableSpecs& tables, uint
   absl::flat_hash_set<std::string> names;
   std::vector<uint64_t> table_elements;
   uint64_t slices = 0;
+  const v1::TableSpec* before = nullptr;
   for (const v1::TableSpec& table : tables) {
     if (table.name().empty()) {
       return absl::InvalidArgumentError(
           absl::StrCat("table ", table_elements.size(), " has no name; give it one"));
     }
-    if (PrintableText(table.name()) != table.name()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("table ", PrintableText(table.name()),
-                       " has characters in its name that cannot be printed; leave them out"));
-    }
-    if (table.name() == "__metadata__") {
-      return absl::InvalidArgumentError(
-          "a table is called __metadata__, as the metadata in a model's file; choose another name");
-    }
+    RETURN_IF_ERROR(CheckName(table.name()));
     if (!names.insert(table.name()).second) {
       return absl::InvalidArgumentError(
           absl::StrCat("two tables are called ", table.name(), "; names must be distinct"));
     }
+    if (!table.tensor().empty()) {
+      const bool goes_on = before != nullptr && before->tensor() == table.tensor();
+      RETURN_IF_ERROR(CheckName(table.tensor()));
+      RETURN_IF_ERROR(CheckRowsOfTensor(table, goes_on ? before : nullptr));
+      if (!goes_on && !names.insert(table.tensor()).second) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("table ", table.name(), " is rows of tensor ", table.tensor(),
+                         ": expected all its tables one after the other, and no table that is "
+                         "called so"));
+      }
+    }
+    before = &table;
     RETURN_IF_ERROR(CheckInitialValues(table));
     ASSIGN_OR_RETURN(const uint64_t elements, CountElements(table));
     table_elements.push_back(elements);

@@ -19,9 +19,10 @@ using TableSpecs = google::protobuf::RepeatedPtrField<v1::TableSpec>;
 inline constexpr uint32_t kMostRowDim = 1024;
 
 // The number of elements of each table, 0 of a sparse one. INVALID_ARGUMENT, naming the table:
-// names are empty or not distinct, a shape is not positive, a sparse table has one or has limits
-// out of range, initial values are not finite or have two sources, there is no table, or the tables
-// are cut into more than 2^22 slices of `slice_bytes`.
+// names, of the tensors too, are empty or not distinct, the tables of a tensor lie apart or do not
+// fit each other, a shape is not positive, a sparse table has one or has limits out of range,
+// initial values are not finite or have two sources, there is no table, or the tables are cut into
+// more than 2^22 slices of `slice_bytes`.
 absl::StatusOr<std::vector<uint64_t>> CheckTables(const TableSpecs& tables, uint64_t slice_bytes);
 
 // Most float32 arrays of own state, shaped like the tables, that a worker keeps from step to step.

@@ -103,6 +103,34 @@ TEST(CheckTablesTest, RefusesANameThatIsUsedTwice) {
   EXPECT_THAT(ErrorOf({Table("a", {1}), Table("a", {2})}), HasSubstr("two tables are called a"));
 }
 
+v1::TableSpec Rows(const std::string& name, std::vector<uint64_t> shape) {
+  v1::TableSpec table = Table(name, std::move(shape));
+  table.set_tensor("w");
+  return table;
+}
+
+TEST(CheckTablesTest, RowsOfATensorLieTogetherAndFitEachOther) {
+  EXPECT_TRUE(
+      CheckTables(Tables({Table("b", {3}), Rows("w/0", {2, 3}), Rows("w/1", {1, 3})}), kSliceBytes)
+          .ok());
+  EXPECT_THAT(
+      ErrorOf({Rows("w/0", {2, 3}), Rows("w/1", {2, 4})}),
+      HasSubstr("tables w/0 and w/1 are rows of tensor w: expected shapes that differ in the "
+                "first size only, got [2, 3] and [2, 4]"));
+  EXPECT_THAT(ErrorOf({Rows("w/0", {2, 3}), Rows("w/1", {2, 3, 1})}),
+              HasSubstr("rows of tensor w"));
+  const std::string apart = "expected all its tables one after the other";
+  EXPECT_THAT(ErrorOf({Rows("w/0", {2}), Table("b", {3}), Rows("w/1", {2})}), HasSubstr(apart));
+  EXPECT_THAT(ErrorOf({Table("w", {3}), Rows("w/0", {2})}), HasSubstr(apart));
+  EXPECT_THAT(ErrorOf({Rows("w/0", {2}), Table("w", {3})}), HasSubstr("two tables are called w"));
+  v1::TableSpec other = Rows("w/1", {2});
+  other.mutable_optimizer()->set_type(v1::OptimizerSpec::ADAM);
+  EXPECT_THAT(ErrorOf({Rows("w/0", {2}), other}), HasSubstr("expected one optimizer of all"));
+  v1::TableSpec sparse = SparseTable(16);
+  sparse.set_tensor("w");
+  EXPECT_THAT(ErrorOf({sparse}), HasSubstr("is rows of tensor w: expected a dense table"));
+}
+
 TEST(CheckTablesTest, RefusesSizesThatAreNotPositive) {
   EXPECT_THAT(ErrorOf({Table("a", {2, 0})}), HasSubstr("table a has shape [2, 0]"));
   EXPECT_THAT(ErrorOf({Table("a", {})}), HasSubstr("table a has no shape"));
@@ -273,6 +301,10 @@ TEST(CheckSameTablesTest, ComparesWhoRunsTheOptimizer) {
               HasSubstr("layer 0, whose optimizer the program runs where the first worker has "
                         "table w of shape [3], initial_stddev 0, layer 0; start"));
   EXPECT_TRUE(CheckSameTables(Tables({MeanTable()}), Tables({MeanTable()}), "", "").ok());
+}
+
+TEST(CheckSameTablesTest, ComparesTheTensor) {
+  EXPECT_THAT(DifferenceOf({Rows("a", {3})}, {Table("a", {3})}), HasSubstr("rows of tensor w"));
 }
 
 TEST(CheckSameTablesTest, AcceptsEqualTables) {

@@ -56,7 +56,7 @@ absl::Status CheckFinite(const std::string& table, absl::Span<const float> value
 }
 
 // The values of the model's tables, from the file; empty for sparse ones.
-absl::StatusOr<std::vector<HostBuffer>> ReadTables(const ModelTables& file,
+absl::StatusOr<std::vector<HostBuffer>> ReadTables(ModelTables& file,
                                                    const std::vector<v1::TableSpec>& tables) {
   RETURN_IF_ERROR(file.CheckTables({tables.begin(), tables.end()}));
   std::vector<HostBuffer> values;
@@ -76,7 +76,7 @@ std::vector<absl::Span<const float>> SpansOf(const std::vector<HostBuffer>& tabl
   return values;
 }
 
-absl::StatusOr<Result> EvaluateModel(const v1::JobSpec& job, const ModelTables& file) {
+absl::StatusOr<Result> EvaluateModel(const v1::JobSpec& job, ModelTables& file) {
   ASSIGN_OR_RETURN(const DataSplit data, LoadData(job.data(), job.seed()));
   ASSIGN_OR_RETURN(auto made, MakeModel<CpuStream>(job.model(), data.train.feature_count,
                                                    data.train.class_count));
@@ -149,7 +149,7 @@ class FileRows {
 };
 
 // The same for a model that learns from a stream.
-absl::StatusOr<Result> EvaluateStreamModel(const v1::JobSpec& job, const ModelTables& file) {
+absl::StatusOr<Result> EvaluateStreamModel(const v1::JobSpec& job, ModelTables& file) {
   RealClock clock;
   ASSIGN_OR_RETURN(const std::unique_ptr<const StreamData> data, StreamData::Open(job, &clock));
   ASSIGN_OR_RETURN(const std::unique_ptr<SparseModel> model, MakeSparseModel(job, *data));

@@ -84,7 +84,7 @@ absl::StatusOr<uint64_t> HashOf(const ModelTables& model, const ModelOutput::Tab
   XXH3_64bits_reset(state.get());
   std::vector<float> block;
   for (const v1::TableSpec& table : tables) {
-    const uint64_t elements = ElementCount(table);
+    const uint64_t elements = table.has_sparse() ? 0 : ElementCount(table);
     for (uint64_t done = 0; done < elements; done += block.size()) {
       block.resize(std::min(kBlockElements, elements - done));
       RETURN_IF_ERROR(model.ReadValues(table.name(), done, absl::MakeSpan(block)));
@@ -95,22 +95,24 @@ absl::StatusOr<uint64_t> HashOf(const ModelTables& model, const ModelOutput::Tab
 }
 
 // Writes the checkpoint's parameters into the unfinished file, and returns their hash. What it
-// writes has been verified. The hash is of what lies in the file then.
+// writes has been verified. The hash is of what lies in the file then. `tables` are all that it
+// has, with those of the optimizers' state.
 absl::StatusOr<uint64_t> WriteTables(const std::string& checkpoint,
                                      const v1::CheckpointManifest& manifest,
-                                     const ModelOutput::Tables& dense, const RowPlaces& places,
+                                     const ModelOutput::Tables& tables, const RowPlaces& places,
                                      const std::vector<StateTensors>& state,
                                      const std::string& unfinished, uint64_t token) {
   ASSIGN_OR_RETURN(OpenFile file, OpenFile::Open(unfinished, O_RDWR));
   ASSIGN_OR_RETURN(const std::unique_ptr<ModelTables> model, ModelTables::Read(std::move(file)));
   RETURN_IF_ERROR(model->CheckToken(token));
+  RETURN_IF_ERROR(model->CheckTables(tables));
   RETURN_IF_ERROR(ReadAllShards(checkpoint, manifest, [&](const ShardSnapshot& shard) {
     for (const SliceSnapshot& slice : shard.slices) {
       RETURN_IF_ERROR(WriteSlice(slice, manifest, places, state, *model));
     }
     return absl::OkStatus();
   }));
-  return HashOf(*model, dense);
+  return HashOf(*model, manifest.tables());
 }
 
 absl::Status Export(const std::string& path, const std::string& output, bool with_optimizer_state,
@@ -134,13 +136,13 @@ absl::Status Export(const std::string& path, const std::string& output, bool wit
     state.push_back(with_optimizer_state ? StateTensorsOf(manifest.job(), table) : StateTensors());
   }
   RETURN_IF_ERROR(file->Begin(dense, places.tables, state_tables));
-  ASSIGN_OR_RETURN(const uint64_t hash, WriteTables(path, manifest, dense, places, state,
+  ModelOutput::Tables all = manifest.tables();
+  all.MergeFrom(state_tables);
+  ASSIGN_OR_RETURN(const uint64_t hash, WriteTables(path, manifest, all, places, state,
                                                     UnfinishedModelPath(output), token));
-  const std::string hash_text = absl::StrFormat("%016x", hash);
   RETURN_IF_ERROR(file->Publish({{"format", "capstan"},
                                  {"job", manifest.job().name()},
-                                 {"step", absl::StrCat(manifest.step())},
-                                 {"parameters_xxh3", hash_text}},
+                                 {"step", absl::StrCat(manifest.step())}},
                                 hash));
   out << PrintableText(output) << " has the parameters "
       << (with_optimizer_state ? "and the optimizer's state " : "") << "of job "
@@ -154,7 +156,7 @@ absl::Status Export(const std::string& path, const std::string& output, bool wit
     out << "table " << PrintableText(table.name) << " has " << CountText(table.rows)
         << (table.rows == 1 ? " row\n" : " rows\n");
   }
-  out << "parameters_xxh3 " << hash_text << std::endl;
+  out << "parameters_xxh3 " << absl::StrFormat("%016x", hash) << std::endl;
   return absl::OkStatus();
 }
 

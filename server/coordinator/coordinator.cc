@@ -208,7 +208,7 @@ void Coordinator::SuspectWorkerLocked(uint32_t worker) {
 }
 
 void Coordinator::AnswerLocked(ParkedHeartbeats::Heartbeat heartbeat, Answers& answers) {
-  leases_.Renew(heartbeat.member, clock_.Now());
+  if (heartbeat.member.part == 0) leases_.Renew(heartbeat.member, clock_.Now());
   Answer& answer = answers.heartbeats.emplace_back();
   answer.member = heartbeat.member;
   answer.view_version = state_.view().version();
@@ -283,7 +283,10 @@ void Coordinator::ReportEnd() {
   {
     MutexLock lock(&mu_);
     if (!state_.has_ended() || on_end_ == nullptr) return;
-    if (!end_.IsOver(state_.facts().LiveMembers(), clock_.Now())) return;
+    const auto is_of = [&state = state_](MemberKey worker, Incarnation incarnation) {
+      return state.CheckMember(worker, incarnation).ok();
+    };
+    if (!end_.IsOver(state_.facts().LiveMembers(), clock_.Now(), is_of)) return;
     on_end = std::exchange(on_end_, nullptr);
     outcome = state_.Outcome();
   }

@@ -110,9 +110,10 @@ void Coordinator::Handle(v1::HeartbeatRequest request, Callback<v1::HeartbeatRep
     MutexLock lock(&mu_);
     status = is_stopped_ ? StoppedError() : state_.Heartbeat(request);
     if (status.ok()) {
-      const MemberKey member{request.role(), request.id()};
+      const MemberKey member{request.role(), request.id(), request.part()};
       if (auto older = parked_.Take(member)) AnswerLocked(*std::move(older), answers);
-      leases_.Hold(member, clock_.Now());
+      if (member.part == 0) leases_.Hold(member, clock_.Now());
+      if (member.part > 0) end_.NotePart(member, Incarnation(request.incarnation()));
       parked_.Park({member, std::max(request.view_version(), request.received_version()),
                     clock_.Now() + heartbeat_interval_, std::move(done)});
     }
@@ -147,7 +148,7 @@ void Coordinator::Handle(v1::ReportFailureRequest request, Callback<v1::ReportFa
     // Another process may take the id of a server without which the job goes on.
     const bool keeps_id = request.role() == v1::HeartbeatRequest::WORKER || state_.has_ended();
     if (status.ok() && !request.before_registering() && keeps_id)
-      end_.NoteTold({request.role(), request.id()});
+      end_.NoteTold({request.role(), request.id(), request.part()});
     SettleLocked(answers);
   }
   Tell(answers.change, std::move(done), EmptyReply<v1::ReportFailureReply>(status));

@@ -52,6 +52,29 @@ TEST_F(CoordinatorEndTest, DoesNotWaitForAMemberThatReportedTheFailure) {
   EXPECT_EQ(outcome_->status, absl::AbortedError("worker 1: out of memory"));
 }
 
+TEST_F(CoordinatorEndTest, WaitsForTheOtherProcessesOfLiveWorkers) {
+  Listen();
+  job_.StartTraining();
+  const auto ask = [this](uint64_t version) {
+    v1::HeartbeatRequest request;
+    request.set_role(v1::HeartbeatRequest::WORKER);
+    request.set_id(1);
+    request.set_incarnation(ScriptedJob::IncarnationOf(Worker(1)));
+    request.set_part(1);
+    request.set_received_version(version);
+    CallCoordinator(job_.coordinator(), request, [](const absl::StatusOr<v1::HeartbeatReply>&) {});
+  };
+  ask(job_.View().version());
+  job_.PassTime(absl::Seconds(1), {});  // It is answered, and between two heartbeats.
+  job_.coordinator().Fail("interrupted");
+  for (const MemberKey member : {Server(0), Server(1), Worker(0), Worker(1)}) {
+    job_.Heartbeat(member, /*view_version=*/0);
+  }
+  EXPECT_FALSE(outcome_.has_value());
+  ask(0);
+  EXPECT_TRUE(outcome_.has_value());
+}
+
 TEST_F(CoordinatorEndTest, IsReportedAfterALeaseWhenAMemberIsSilent) {
   Listen();
   job_.StartTraining();

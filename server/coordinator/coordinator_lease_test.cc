@@ -96,6 +96,59 @@ TEST(CoordinatorHeartbeatTest, AnswersTheOlderOneOfTheSameMember) {
   EXPECT_FALSE(newer->has_value());
 }
 
+// Of another process of worker 0.
+v1::HeartbeatRequest OfPart(ScriptedJob& job, uint64_t incarnation) {
+  v1::HeartbeatRequest request;
+  request.set_role(v1::HeartbeatRequest::WORKER);
+  request.set_incarnation(incarnation);
+  request.set_received_version(job.View().version());
+  request.set_part(1);
+  request.mutable_progress()->set_steps_done(7);
+  return request;
+}
+
+TEST(CoordinatorHeartbeatTest, OfAPartOfAWorkerWaitsForViewsBesideTheWorkersOwn) {
+  ScriptedJob job;
+  job.RegisterAll();
+  const auto own = job.Heartbeat(Worker(0), job.View().version());
+  std::optional<absl::StatusOr<v1::HeartbeatReply>> answer;
+  const auto ask = [&](uint64_t incarnation) {
+    CallCoordinator(job.coordinator(), OfPart(job, incarnation),
+                    [&](auto reply) { answer = std::move(reply); });
+  };
+  ask(ScriptedJob::IncarnationOf(Worker(0)));
+  EXPECT_FALSE(own->has_value());
+  EXPECT_FALSE(answer.has_value());
+  job.clock().Advance(absl::Milliseconds(500));
+  ASSERT_TRUE(answer.has_value());
+  EXPECT_TRUE((*answer)->view().empty());
+  EXPECT_EQ(job.Status().progress(0).steps_done(), 0);
+  ask(ScriptedJob::IncarnationOf(Worker(1)));
+  EXPECT_EQ(answer->status().code(), absl::StatusCode::kFailedPrecondition);
+  for (const bool is_of_server : {false, true}) {
+    v1::HeartbeatRequest wrong = OfPart(job, ScriptedJob::IncarnationOf(Worker(0)));
+    wrong.set_part(kMostWorkerParts + 1);
+    if (is_of_server) {
+      wrong = OfPart(job, ScriptedJob::IncarnationOf(Server(0)));
+      wrong.set_role(v1::HeartbeatRequest::SERVER);
+    }
+    CallCoordinator(job.coordinator(), wrong, [&](auto reply) { answer = std::move(reply); });
+    EXPECT_EQ(answer->status().code(), absl::StatusCode::kInvalidArgument);
+  }
+}
+
+TEST(CoordinatorLeaseTest, APartOfAWorkerHoldsNoLeaseForIt) {
+  ScriptedJob job;
+  job.StartTraining();
+  for (absl::Duration passed; passed < absl::Seconds(11); passed += absl::Seconds(1)) {
+    CallCoordinator(job.coordinator(), OfPart(job, ScriptedJob::IncarnationOf(Worker(0))),
+                    [](const absl::StatusOr<v1::HeartbeatReply>&) {});
+    job.PassTime(absl::Seconds(1), {Server(0), Server(1), Worker(1)});
+  }
+  EXPECT_FALSE(job.View().workers(0).is_live());
+  EXPECT_TRUE(job.View().workers(1).is_live());
+}
+
 TEST(CoordinatorHeartbeatTest, IsRefusedForStrangers) {
   ScriptedJob job;
   EXPECT_THAT(RefusalOf(job.Heartbeat(Worker(0), 0)), HasSubstr("worker 0 has not registered"));

@@ -110,6 +110,7 @@ grpc::ServerUnaryReactor* GrpcCoordinatorService::RegisterWorker(
 grpc::ServerUnaryReactor* GrpcCoordinatorService::Heartbeat(grpc::CallbackServerContext* context,
                                                             const v1::HeartbeatRequest* request,
                                                             v1::HeartbeatReply* reply) {
+  if (request->part() > 0) return Answer(context, request, reply);
   return AnswerMember(context, request, reply);
 }
 

@@ -364,7 +364,8 @@ std::string SummaryJson(const v1::JobSpec& job, const JobOutcome& outcome) {
   if (outcome.last_status.has_links()) summary["links"] = LinksOf(outcome.last_status.links());
   if (job.scheduler().tune()) summary["tuning"] = TuningOf(outcome.last_status.tuning());
   // The hash is of dense tables.
-  if (outcome.status.ok() && !HasOnlyRows(outcome.last_status.view())) {
+  if (outcome.status.ok() && outcome.result.has_parameters_xxh3() &&
+      !HasOnlyRows(outcome.last_status.view())) {
     summary["parameters_xxh3"] = absl::StrFormat("%016x", outcome.result.parameters_xxh3());
   }
   summary["workers_lost"] = outcome.workers_lost;

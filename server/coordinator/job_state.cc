@@ -97,13 +97,19 @@ absl::Status JobState::CheckMember(MemberKey member, Incarnation incarnation) {
 absl::Status JobState::Heartbeat(const v1::HeartbeatRequest& request) {
   ASSIGN_OR_RETURN(Member * member, facts_.members.Find({request.role(), request.id()},
                                                         Incarnation(request.incarnation())));
+  const bool is_part = request.part() > 0;
+  if (request.part() > kMostWorkerParts || (is_part && request.role() != kWorker)) {
+    return absl::InvalidArgumentError(absl::StrCat("heartbeat has part ", request.part(),
+                                                   ": expected 0, or of a worker at most ",
+                                                   kMostWorkerParts));
+  }
   if (const uint64_t version = std::max(request.view_version(), request.received_version());
       version > view().version()) {
     return absl::InvalidArgumentError(
         absl::StrCat("heartbeat has view_version ", version, ", the newest is ", view().version(),
                      "; send the version of the newest view received"));
   }
-  if (has_ended()) return absl::OkStatus();
+  if (has_ended() || is_part) return absl::OkStatus();
   if (request.role() == kWorker) TakeSteps(request.id(), request.progress());
   member->Update(request);
   const bool is_of_old_placement =

@@ -33,8 +33,8 @@ class FakeOutput : public ModelOutput {
     calls.push_back(absl::StrCat("begin ", tables.size(), " ", tables[0].name()));
     return begun;
   }
-  absl::Status Publish(const Metadata& metadata, uint64_t parameters_xxh3) override {
-    calls.push_back(absl::StrCat("publish ", parameters_xxh3));
+  absl::Status Publish(const Metadata& metadata, std::optional<uint64_t> parameters_xxh3) override {
+    calls.push_back(absl::StrCat("publish ", *parameters_xxh3));
     this->metadata = metadata;
     return published;
   }
@@ -481,9 +481,8 @@ TEST_F(SavingTest, TheJobIsDoneWhenEveryServerHasWrittenAndTheFileHasItsName) {
   EXPECT_TRUE(DoFileWork());
   EXPECT_EQ(state_.view().phase(), v1::DONE);
   EXPECT_THAT(output_.calls, ElementsAre("begin 1 w", "publish 171"));
-  EXPECT_THAT(output_.metadata,
-              IsSupersetOf({Pair("job", "capstan"), Pair("step", "9"), Pair("test_accuracy", "0.7"),
-                            Pair("parameters_xxh3", "00000000000000ab")}));
+  EXPECT_THAT(output_.metadata, IsSupersetOf({Pair("job", "capstan"), Pair("step", "9"),
+                                              Pair("test_accuracy", "0.7")}));
   Heartbeat(kServer);
   EXPECT_FALSE(DoFileWork());
 }

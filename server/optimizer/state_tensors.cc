@@ -32,19 +32,28 @@ absl::StatusOr<TableSpecs> StateTables(const v1::JobSpec& job, const TableSpecs&
   }
   TableSpecs state;
   for (const v1::TableSpec& table : tables) {
-    if (absl::StartsWith(table.name(), kStatePrefix)) {
+    if (absl::StartsWith(table.name(), kStatePrefix) ||
+        absl::StartsWith(table.tensor(), kStatePrefix)) {
       return absl::InvalidArgumentError(absl::StrCat(
           "expected tables whose names do not begin with ", kStatePrefix,
           ", as those of the optimizer's state do, got ", ShortPrintableText(table.name()),
           "; leave the state out, or give the table another name"));
     }
     const StateTensors tensors = StateTensorsOf(job, table);
-    for (const std::string& array : tensors.arrays) {
+    // The state of rows of a tensor is rows of its state.
+    v1::TableSpec whole = table;
+    if (!table.tensor().empty()) whole.set_name(table.tensor());
+    const StateTensors of_whole = StateTensorsOf(job, whole);
+    const auto add = [&](const std::string& name, const std::string& tensor) -> v1::TableSpec& {
       v1::TableSpec& added = *state.Add();
-      added.set_name(array);
-      *added.mutable_shape() = table.shape();
+      added.set_name(name);
+      if (!table.tensor().empty()) added.set_tensor(tensor);
+      return added;
+    };
+    for (size_t i = 0; i < tensors.arrays.size(); ++i) {
+      *add(tensors.arrays[i], of_whole.arrays[i]).mutable_shape() = table.shape();
     }
-    if (!tensors.step.empty()) state.Add()->set_name(tensors.step);
+    if (!tensors.step.empty()) add(tensors.step, of_whole.step);
   }
   return state;
 }

@@ -58,6 +58,18 @@ TEST(StateTensorsTest, ArraysHaveTheTablesShapeAndStepsAreScalars) {
   EXPECT_THAT(state[1].shape(), IsEmpty());
 }
 
+TEST(StateTensorsTest, TheStateOfRowsOfATensorIsRowsOfItsState) {
+  Tables tables;
+  *tables.Add() = Table("w/0", v1::OptimizerSpec::ADAGRAD);
+  tables[0].set_tensor("w");
+  const Tables state = StateTables({}, tables).value();
+  ASSERT_EQ(state.size(), 2);
+  EXPECT_EQ(state[0].name(), "optimizer.w/0.sum");
+  EXPECT_EQ(state[0].tensor(), "optimizer.w.sum");
+  EXPECT_EQ(state[1].name(), "optimizer.w/0.step");
+  EXPECT_EQ(state[1].tensor(), "optimizer.w.step");
+}
+
 TEST(StateTensorsTest, ATableWithSuchANameAndAJobWithoutDenseTablesAreRefused) {
   const auto error_of = [](const v1::TableSpec& table) {
     Tables tables;

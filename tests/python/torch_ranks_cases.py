@@ -7,6 +7,7 @@ import functools
 import os
 import pathlib
 import re
+import signal
 from typing import Any, Iterator, Optional
 from unittest import mock
 
@@ -16,16 +17,29 @@ from torch.nn import functional
 
 import capstan
 import capstan.torch as ct
+import torch_models
 from capstan._torch_local_steps import LocalStepsTrainer
 from capstan._torch_ranks import Ranks, is_sharded, own_part
 from expectations import expect
 from torch_here_cases import raising
 from torch_local_cases import INNER, ROUNDS, SYNC_EVERY, Reference
-from torch_models import BATCH, Zoo, expect_equal, joined_batch, part_of, seeded
+from torch_models import BATCH, expect_equal, joined_batch, part_of, seeded
+from torch_state_cases import tensors_in
 
 RANKS = 2  # of each worker
 STEPS = 6
 CUTS = 2
+
+
+class Ranked(torch_models.Zoo):
+    """With parameters that have too few rows for all ranks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.score = nn.Linear(6, 1)
+
+    def forward(self, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+        return super().forward(batch) + self.score(batch["x"]).square().mean()
 
 
 @contextlib.contextmanager
@@ -50,7 +64,7 @@ def in_environment(place: dict[str, Any]) -> Any:
 
 
 def made(place: dict[str, Any], sharded: bool, seed: int = 1) -> nn.Module:
-    model = seeded(Zoo, seed)
+    model = seeded(Ranked, seed)
     if sharded:
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import fully_shard
@@ -69,7 +83,7 @@ def own_batch(place: dict[str, Any], step: int) -> dict[str, torch.Tensor]:
 
 def whole(model: nn.Module, copy: Optional[nn.Module] = None) -> nn.Module:
     """The model in one process."""
-    copy = copy or Zoo()
+    copy = copy or Ranked()
     with torch.no_grad():
         for to, one in zip(copy.parameters(), model.parameters()):
             to.copy_(one.full_tensor() if is_sharded(one) else one)
@@ -91,7 +105,7 @@ def inner_step(model: nn.Module, inner: Any, place: dict[str, Any], step: int) -
 
 def takes_local_steps(place: dict[str, Any], sharded: bool, **settings: Any) -> None:
     """Each worker has after each round what its model in one process has."""
-    expected = Reference(Zoo, INNER["AdamW"], settings.get("fragments", 1),
+    expected = Reference(Ranked, INNER["AdamW"], settings.get("fragments", 1),
                          settings.get("fragment_sync_delay", 0),
                          settings.get("fragment_update_alpha"))
     with together(place) as group:
@@ -129,7 +143,7 @@ def trains_here(place: dict[str, Any], sharded: bool, wrapped: bool = False) -> 
 
     wrapped: what is sharded is a part of the model; replicas are within DDP.
     """
-    expected = seeded(Zoo)
+    expected = seeded(Ranked)
     of_expected = torch.optim.AdamW(expected.parameters(), lr=0.01, eps=1e-3)
     with together(place) as group:
         model = made(place, sharded, seed=1 + place["worker"])
@@ -195,7 +209,7 @@ def works_together(place: dict[str, Any]) -> None:
     """Operations of all workers are of all ranks."""
     number = place["worker"] * RANKS + place["rank"]
     with together(place) as group:
-        model = seeded(Zoo)
+        model = seeded(Ranked)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         ct.attach(model, optimizer, optimizer_runs="here", group=group)
         expect(ct.all_reduce(number, "sum") == 6 and ct.all_reduce(number, "max") == 3, "numbers")
@@ -252,8 +266,34 @@ def keeps(place: dict[str, Any], sharded: bool, how: str, path: str, restored_fr
             expect(all(torch.equal(one, other) for one, other in zip(got, expected)), "other bits")
 
 
+def writes_files(place: dict[str, Any], how: str, initial: str, path: str) -> None:
+    """The model of a sharded worker begins with a file's tensors, ends before all steps of the job,
+    and is saved as one of a single process."""
+    with together(place) as group:
+        model = made(place, sharded=True)
+        inner = INNER["AdamW"](model.parameters())
+        if how == "local":
+            ct.LocalSteps(model, inner, sync_every=1, group=group)
+        else:
+            ct.attach(model, inner, optimizer_runs="here", group=group)
+        if initial:
+            expected = Ranked()
+            named = tensors_in(initial)
+            expected.load_state_dict({name: named[name] for name in expected.state_dict()})
+            expect_equal(whole(model), expected, tolerance=0)
+        while not ct.stop(ct.next_step() == STEPS - 1):
+            model(own_batch(place, ct.next_step())).backward()
+            inner.step()
+            if how == "here":
+                ct.step()
+        ct.finish()
+        final = whole(model)
+        if place["worker"] == 0 and place["rank"] == 0:
+            torch.save(final.state_dict(), path)
+
+
 def refuses(place: dict[str, Any]) -> None:
-    model = seeded(Zoo)
+    model = seeded(Ranked)
     inner = torch.optim.SGD(model.parameters(), lr=0.1)
     with raising(capstan.InvalidArgument, "init_process_group before"):
         ct.LocalSteps(model, inner, group=object())
@@ -281,7 +321,7 @@ def refuses(place: dict[str, Any]) -> None:
 def hears_the_jobs_refusal(place: dict[str, Any]) -> None:
     """An error of the first rank is one of all."""
     with together(place) as group:
-        model = seeded(Zoo)
+        model = seeded(Ranked)
         jobs: list[capstan.Job] = []  # in the first rank
 
         def connect() -> capstan.Job:
@@ -315,19 +355,21 @@ def refuses_shards(place: dict[str, Any]) -> None:
 
 def needs_equal_ranks(place: dict[str, Any]) -> None:
     with together(place) as group:
-        model = seeded(Zoo)
+        model = seeded(Ranked)
         with raising(capstan.InvalidArgument, "expected as many in each worker"):
             ct.LocalSteps(model, torch.optim.SGD(model.parameters(), lr=0.1), group=group)
 
 
-def loses_a_rank(place: dict[str, Any]) -> None:
-    """The second rank of worker 1 dies in the second round. Nobody waits for it."""
+def loses_a_rank(place: dict[str, Any], sharded: bool = False, how: str = "dies") -> None:
+    """The second rank of worker 1 dies in the second round, or is asked to end. Nobody waits."""
     with together(place) as group:
-        model = seeded(Zoo)
+        model = made(place, sharded)
         inner = torch.optim.SGD(model.parameters(), lr=0.1)
         ct.LocalSteps(model, inner, sync_every=1, group=group)
         for step in range(100):
             if (place["worker"], place["rank"], step) == (1, 1, 1):
-                os._exit(9)
+                if how == "dies":
+                    os._exit(9)
+                signal.raise_signal(signal.SIGTERM)
             model(own_batch(place, step)).backward()
             inner.step()

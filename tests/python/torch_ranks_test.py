@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pathlib
 import re
+import subprocess
 import tempfile
 import unittest
 
+import torch
 import torch_ranks_cases
-from harness import Workers
+from harness import PROGRAMS, Workers
+from torch_state_cases import tensors_in
 
 try:
     from torch.distributed.fsdp import fully_shard as _SHARDS
@@ -69,6 +72,42 @@ class TorchRanksTest(unittest.TestCase):
         self.workers.run("keeps", f"--checkpoint_dir={folder}/again", *flags,
                          f"--restore={cuts[step]}", restored_from=step, **case)
 
+    @unittest.skipIf(_SHARDS is None, "this torch has no FSDP2")
+    def test_files_have_whole_tensors(self) -> None:
+        for how in ("local", "here"):
+            with self.subTest(how), tempfile.TemporaryDirectory() as name:
+                self._expect_whole_tensors(pathlib.Path(name), how)
+
+    def _expect_whole_tensors(self, folder: pathlib.Path, how: str) -> None:
+        initial = ""
+        for number in range(2):
+            output, exported = folder / f"{number}.safetensors", folder / f"{number}.exported"
+            flags = ["--output_optimizer_state"] if how == "local" else []
+            if initial:
+                flags.append(f"--initial={initial}")
+            summary = self.workers.run(
+                "writes_files", f"--steps={torch_ranks_cases.STEPS}", f"--output={output}",
+                f"--checkpoint_dir={folder}/kept-{number}", "--checkpoint_steps=2",
+                "--slice_bytes=4096", "--push_codec=int8", "--field=codec.min_bytes=0", *flags,
+                ranks=PAIRS, num_servers=2, how=how, initial=initial,
+                path=str(folder / "saved"))
+            self.assertEqual(summary["steps"], torch_ranks_cases.STEPS - 1)
+            self.assertNotIn("parameters_xxh3", summary)  # no rank has all
+            subprocess.run([PROGRAMS / "capstan", "export", f"--checkpoint={folder}/kept-{number}",
+                            f"--output={exported}"], check=True, capture_output=True)
+            saved, of_job = torch.load(folder / "saved"), tensors_in(str(output))
+            names = {name for name in of_job if not name.startswith("optimizer.")}
+            self.assertEqual(names, set(saved))
+            self.assertEqual(len(of_job), len(saved) * (3 if how == "local" else 1))
+            for tensors in (of_job, tensors_in(str(exported))):
+                for name, values in saved.items():
+                    self.assertEqual(tensors[name].shape, values.shape)
+                    self.assertTrue(torch.equal(tensors[name], values), name)
+            if how == "local":
+                momentum = of_job[f"optimizer.{next(iter(saved))}.momentum_buffer"]
+                self.assertGreater(float(momentum.abs().min()), 0)
+            initial = str(output)
+
     def test_what_it_cannot_do_is_refused(self) -> None:
         self.workers.run("refuses", ranks=PAIRS)
         self.workers.run("hears_the_jobs_refusal", "--consistency=async", ranks=PAIRS)
@@ -85,6 +124,13 @@ class TorchRanksTest(unittest.TestCase):
         self.addCleanup(workers.close)
         with self.assertRaisesRegex(AssertionError, "the worker has died"):
             workers.run("loses_a_rank", ranks=PAIRS)
+
+    @unittest.skipIf(_SHARDS is None, "this torch has no FSDP2")
+    def test_a_rank_that_is_asked_to_end_ends_the_job(self) -> None:
+        workers = Workers("torch_ranks_cases", num_workers=4)
+        self.addCleanup(workers.close)
+        with self.assertRaisesRegex(AssertionError, "a rank of the worker was asked to end"):
+            workers.run("loses_a_rank", ranks=PAIRS, sharded=True, how="SIGTERM")
 
 
 if __name__ == "__main__":

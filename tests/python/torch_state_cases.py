@@ -165,7 +165,7 @@ def begins_with_a_file(job: Job, rank: int, optimizer: str, path: str) -> None:
         job.report()
 
 
-def _tensors_in(path: str) -> dict[str, torch.Tensor]:
+def tensors_in(path: str) -> dict[str, torch.Tensor]:
     """As safetensors.torch.load_file. All are float32."""
     contents = pathlib.Path(path).read_bytes()
     begin = 8 + int.from_bytes(contents[:8], "little")
@@ -182,7 +182,7 @@ def _tensors_in(path: str) -> dict[str, torch.Tensor]:
 def one_process_goes_on_from_a_file(optimizer: str, path: str, file: str) -> None:
     """The file has the bits that `saves` has read of the servers. One process goes on with them as
     if it had done all steps."""
-    tensors = _tensors_in(file)
+    tensors = tensors_in(file)
     final = torch.load(f"{path}.final")
     model = seeded(Mlp)
     model.load_state_dict({name: tensors[name] for name in model.state_dict()})

@@ -181,7 +181,7 @@ void CoordinatorCheck::CheckPlacement(const v1::JobView& view) {
 }
 
 void CoordinatorCheck::NoteHeartbeat(const v1::HeartbeatRequest& heartbeat) {
-  auto& [received, acted] = versions_of_member_[heartbeat.incarnation()];
+  auto& [received, acted] = versions_of_member_[{heartbeat.incarnation(), heartbeat.part()}];
   if (heartbeat.received_version() < received || heartbeat.view_version() < acted) {
     NoteFault(absl::StrCat(
         "no lower view: process ", heartbeat.incarnation(), " has gone from view ",

@@ -70,11 +70,12 @@ class CoordinatorCheck {
   std::map<uint64_t, Base> bases_;  // by term
   std::map<uint64_t, Told> told_;   // by term
   std::map<uint64_t, std::string> views_;
-  std::map<uint64_t, std::vector<uint32_t>> server_of_shard_;             // by epoch
-  std::map<std::pair<uint32_t, uint64_t>, uint32_t> server_of_copy_;      // by shard and number
-  std::vector<std::string> periods_;                                      // of consistency
-  uint64_t periods_version_ = 0;                                          // of their view
-  std::map<uint64_t, std::pair<uint64_t, uint64_t>> versions_of_member_;  // by incarnation
+  std::map<uint64_t, std::vector<uint32_t>> server_of_shard_;         // by epoch
+  std::map<std::pair<uint32_t, uint64_t>, uint32_t> server_of_copy_;  // by shard and number
+  std::vector<std::string> periods_;                                  // of consistency
+  uint64_t periods_version_ = 0;                                      // of their view
+  // By incarnation and v1::HeartbeatRequest::part.
+  std::map<std::pair<uint64_t, uint32_t>, std::pair<uint64_t, uint64_t>> versions_of_member_;
   std::set<std::string> outcomes_;
   std::string fault_;
 };

@@ -11,11 +11,12 @@
 namespace capstan {
 
 LocalRounds::LocalRounds(const Scenario& scenario, uint32_t process, Clock* clock,
-                         ProgramEngine* engine)
+                         ProgramEngine* engine, ProgramEngine* second)
     : scenario_(scenario),
       program_(*scenario.program),
       clock_(*clock),
       engine_(*engine),
+      second_(second),
       compute_time_([&scenario, process, random = ComputeRandom(scenario, process)]() mutable {
         return scenario.compute_time(process, random);
       }),
@@ -26,9 +27,9 @@ absl::Status LocalRounds::Begin(WorkerId worker) {
   ASSIGN_OR_RETURN(const ProgramSteps::StoreLease store, engine_.steps().LeaseStore());
   if (store == nullptr) return absl::OkStatus();  // All steps are done.
   incarnation_ = store->sender().incarnation;
-  RETURN_IF_ERROR(InParts([this] { return engine_.Wait(/*layer=*/-1, kPart); }));
   for (uint32_t i = 0; i < layers_.size(); ++i) {
-    const absl::Span<const float> values = engine_.values()[i];
+    RETURN_IF_ERROR(InParts([&] { return EngineOf(i).Wait(static_cast<int>(i), kPart); }));
+    const absl::Span<const float> values = EngineOf(i).values()[i];
     layers_[i].base.assign(values.begin(), values.end());
     for (const float value : values) layers_[i].elements.push_back({value, 0});
     layers_[i].pushed.resize(values.size());
@@ -78,9 +79,10 @@ void LocalRounds::StepLocally(Step round, int64_t number) {
 }
 
 absl::Status LocalRounds::Take(uint32_t layer) {
-  RETURN_IF_ERROR(InParts([&] { return engine_.Wait(static_cast<int>(layer), kPart); }));
+  ProgramEngine& engine = EngineOf(layer);
+  RETURN_IF_ERROR(InParts([&] { return engine.Wait(static_cast<int>(layer), kPart); }));
   Layer& taken = layers_[layer];
-  const absl::Span<const float> values = engine_.values()[layer];
+  const absl::Span<const float> values = engine.values()[layer];
   taken.base.assign(values.begin(), values.end());
   const bool keeps = program_.local_steps->fragment_sync_delay() > 0;
   for (size_t i = 0; i < values.size(); ++i) {
@@ -97,14 +99,15 @@ absl::Status LocalRounds::Push(uint32_t fragment) {
     // A round by time may have few steps.
     if (layers_[table].is_open) RETURN_IF_ERROR(Take(table));
     Layer& layer = layers_[table];
-    const absl::Span<float> gradient = engine_.gradients()[table];
+    ProgramEngine& engine = EngineOf(table);
+    const absl::Span<float> gradient = engine.gradients()[table];
     for (size_t i = 0; i < gradient.size(); ++i) {
       layer.pushed[i] = layer.elements[i].value;
       gradient[i] = layer.base[i] - layer.pushed[i];
     }
     layer.is_open = true;
     layer.due = program_.local_steps->fragment_sync_delay();
-    RETURN_IF_ERROR(InParts([&] { return engine_.Push(static_cast<int>(table), kPart); }));
+    RETURN_IF_ERROR(InParts([&] { return engine.Push(static_cast<int>(table), kPart); }));
   }
   return absl::OkStatus();
 }

@@ -26,8 +26,10 @@ inline constexpr char kRoundsState[] = "rounds";
 // simulation.
 class LocalRounds {
  public:
-  // All outlive this object. `process` is that of the worker.
-  LocalRounds(const Scenario& scenario, uint32_t process, Clock* clock, ProgramEngine* engine);
+  // All outlive this object. `process` is that of the worker. `second`: the engine of its second
+  // process, if it has two.
+  LocalRounds(const Scenario& scenario, uint32_t process, Clock* clock, ProgramEngine* engine,
+              ProgramEngine* second);
 
   // The first round can begin: takes the first values, and the state of a restored worker.
   absl::Status Begin(WorkerId worker);
@@ -45,6 +47,9 @@ class LocalRounds {
     int64_t due = 0;            // they are taken after so many further local steps
   };
 
+  ProgramEngine& EngineOf(uint32_t table) {
+    return program_.IsOfSecond(table) ? *second_ : engine_;
+  }
   // Waits for the layer's new values, and takes them.
   absl::Status Take(uint32_t layer);
   // Pushes the fragment's layers.
@@ -62,6 +67,7 @@ class LocalRounds {
   const UserProgram& program_;
   Clock& clock_;
   ProgramEngine& engine_;
+  ProgramEngine* const second_;
   const std::function<absl::Duration()> compute_time_;
   WorkerId worker_;
   Incarnation incarnation_;

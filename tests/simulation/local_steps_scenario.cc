@@ -53,9 +53,11 @@ void DrawLocalSteps(Random& random, bool is_always_bsp, const std::vector<Scenar
   const v1::LocalSteps rounds = DrawRounds(random, tables);
   DrawLongRounds(random, lives);
   const bool has_nesterov = is_always_bsp && random.Bernoulli(0.7);
+  const bool has_two_processes = tables > 1 && random.Bernoulli(0.5);
   for (Scenario* life : lives) {
     UserProgram& program = *life->program;
     program.local_steps = rounds;
+    program.has_two_processes = has_two_processes;
     program.idle = 0;
     program.without_gradient = 0;
     program.has_learning_rates = false;

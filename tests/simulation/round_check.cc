@@ -31,7 +31,9 @@ class RoundCheck::Endpoint : public ParameterEndpoint {
                 ReplyCallback done) override {
     const auto* const state = std::get_if<WorkerStatePull>(&request.purpose);
     const StepPull* const pull = PullOf(request);
-    if (PushOf(request) != nullptr) check_.CheckPush(request);
+    const bool has_push = PushOf(request) != nullptr;
+    if (has_push) check_.CheckPush(request);
+    if (pull != nullptr && !has_push) check_.CheckPull(request.slice, pull->step);
     const bool has_state = state != nullptr && state->is_program;
     if (!has_state && pull == nullptr) {
       return inner_->Exchange(std::move(request), std::move(delivered), std::move(done));
@@ -41,8 +43,9 @@ class RoundCheck::Endpoint : public ParameterEndpoint {
     const Step step = has_state ? Step(0) : pull->step;
     // Replies may come after the endpoint's end.
     inner_->Exchange(std::move(request), std::move(delivered),
-                     [&check = check_, sender, slice, step, has_state,
+                     [&check = check_, sender, slice, step, has_state, has_push,
                       done = std::move(done)](ExchangeReply reply) mutable {
+                       if (has_push) --check.open_pushes_[slice];
                        if (reply.status.ok() && has_state) {
                          check.NoteState(sender, reply.values);
                        } else if (reply.status.ok()) {
@@ -56,6 +59,19 @@ class RoundCheck::Endpoint : public ParameterEndpoint {
   RoundCheck& check_;
   const std::unique_ptr<ParameterEndpoint> inner_;
 };
+
+void RoundCheck::BeginLife(const Scenario& life) {
+  life_ = &life;
+  open_pushes_.clear();
+  missing_push_.clear();
+}
+
+void RoundCheck::CheckPull(SliceKey slice, Step step) {
+  if (step != Step(life_->steps) || open_pushes_[slice] == 0 || !missing_push_.empty()) return;
+  missing_push_ =
+      absl::StrCat("local steps: the final values of slice ", slice.slice.value(), " of table ",
+                   slice.table.value(), " are pulled before a push is answered");
+}
 
 std::unique_ptr<ParameterEndpoint> RoundCheck::Watch(std::unique_ptr<ParameterEndpoint> inner) {
   return std::make_unique<Endpoint>(this, std::move(inner));
@@ -110,6 +126,7 @@ KnownSlice RoundCheck::FirstOf(const Process& process, SliceKey slice) const {
 
 void RoundCheck::CheckPush(const ExchangeRequest& request) {
   ++checked_pushes_;
+  ++open_pushes_[request.slice];
   const StepPush& push = *PushOf(request);
   const Process& process = ProcessOf(request.sender);
   const auto key = std::make_pair(request.sender.incarnation, request.slice);

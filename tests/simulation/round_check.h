@@ -23,12 +23,15 @@ namespace capstan {
 class RoundCheck {
  public:
   // The life outlives this object.
-  void BeginLife(const Scenario& life) { life_ = &life; }
+  void BeginLife(const Scenario& life);
   // An endpoint for one worker, which looks at what it sends and gets.
   std::unique_ptr<ParameterEndpoint> Watch(std::unique_ptr<ParameterEndpoint> inner);
 
   // The first push that is wrong; empty: none is.
   const std::string& wrong() const { return wrong_; }
+  // The first pull of final values of this life that a push was too late for, if no worker was
+  // lost: a worker has done its steps once all its pushes are answered. Empty: none was.
+  const std::string& missing_push() const { return missing_push_; }
   int64_t checked_pushes() const { return checked_pushes_; }
 
  private:
@@ -50,12 +53,16 @@ class RoundCheck {
   void NoteState(const Sender& sender, const Payload& state);
   void NoteValues(const Sender& sender, SliceKey slice, Step step, const Payload& values);
   void CheckPush(const ExchangeRequest& request);
+  // Of a pull without a push.
+  void CheckPull(SliceKey slice, Step step);
   // What the process has of the slice when it begins its first round.
   KnownSlice FirstOf(const Process& process, SliceKey slice) const;
 
   const Scenario* life_ = nullptr;
   std::map<Incarnation, Process> processes_;
   std::map<std::pair<Incarnation, SliceKey>, KnownSlice> slices_;
+  std::map<SliceKey, int> open_pushes_;  // in this life
+  std::string missing_push_;
   std::string wrong_;
   int64_t checked_pushes_ = 0;
 };

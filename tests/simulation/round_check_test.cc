@@ -29,13 +29,18 @@ std::vector<float> ValuesAt(Step step) {
 
 class StepServer : public ParameterEndpoint {
  public:
+  explicit StepServer(const bool* is_silent) : is_silent_(*is_silent) {}
   void Exchange(ExchangeRequest&& request, DeliveredCallback delivered,
                 ReplyCallback done) override {
     delivered();
+    if (is_silent_) return;
     ExchangeReply reply;
     reply.values = PayloadOf(ValuesAt(PullOf(request)->step));
     done(std::move(reply));
   }
+
+ private:
+  const bool& is_silent_;
 };
 
 // A worker with rounds of two local steps, which takes new values `delay` steps later.
@@ -52,7 +57,7 @@ class RoundCheckTest : public testing::Test {
     rounds.set_fragments(1);
     rounds.set_fragment_sync_delay(delay);
     check_.BeginLife(life_);
-    worker_ = check_.Watch(std::make_unique<StepServer>());
+    worker_ = check_.Watch(std::make_unique<StepServer>(&is_silent_));
     Exchange({std::nullopt, StepPull{Step(0)}});
     local_.assign(kElements, {1, 0});
   }
@@ -79,6 +84,7 @@ class RoundCheckTest : public testing::Test {
 
   Scenario life_;
   RoundCheck check_;
+  bool is_silent_ = false;
   std::unique_ptr<ParameterEndpoint> worker_;
   std::vector<LocalElement> local_;
 };
@@ -120,6 +126,21 @@ TEST_F(RoundCheckTest, APushOfTheNextRoundIsWrong) {
   for (const int64_t number : {1, 2}) StepLocally(Step(0), number);
   Push(Step(1), /*base=*/Step(0));
   EXPECT_THAT(check_.wrong(), HasSubstr("before it has the values of this round"));
+}
+
+TEST_F(RoundCheckTest, FinalValuesArePulledAfterAllAnswers) {
+  Begin(/*delay=*/0);
+  life_.steps = 1;
+  for (const int64_t number : {1, 2}) StepLocally(Step(0), number);
+  Push(Step(0), /*base=*/Step(0));
+  Exchange({std::nullopt, StepPull{Step(1)}});
+  EXPECT_EQ(check_.missing_push(), "");
+  is_silent_ = true;
+  Push(Step(1), /*base=*/Step(0));
+  Exchange({std::nullopt, StepPull{Step(1)}});
+  EXPECT_THAT(check_.missing_push(), HasSubstr("before a push is answered"));
+  check_.BeginLife(life_);
+  EXPECT_EQ(check_.missing_push(), "");
 }
 
 TEST_F(RoundCheckTest, AnEmptyPushIsWrong) {

@@ -281,8 +281,10 @@ void RunLife(const Scenario& life, SimulatedDisk& disk, OwnStateCheck& own_state
   verdict.servers_replaced += result.servers_replaced;
   verdict.is_without_copy |= result.outcome.has_value() && IsWithoutCopy(result.outcome->status);
   if (verdict.violation.empty()) verdict.violation = result.wrong_values;
+  if (verdict.violation.empty()) verdict.violation = result.wrong_end;
   if (verdict.violation.empty()) verdict.violation = result.wrong_operation;
   if (verdict.violation.empty() && have_all_lived) verdict.violation = result.incomplete_operation;
+  if (verdict.violation.empty() && have_all_lived) verdict.violation = rounds.missing_push();
   if (verdict.violation.empty() && verdict.is_done && HasLocalSteps(life) && life.is_always_bsp &&
       have_all_lived) {
     verdict.violation = WrongRoundsEnd(life, *result.outcome, /*has_all=*/restored.empty());

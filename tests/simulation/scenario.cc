@@ -923,6 +923,8 @@ std::string Describe(const Scenario& scenario) {
       scenario.job.stay() ? absl::StrCat(", ", scenario.rounds, " rounds") : "",
       scenario.program.has_value() ? ", a program" : "",
       HasLocalSteps(scenario) ? ", local steps" : "",
+      scenario.program.has_value() && scenario.program->has_two_processes ? ", in two processes"
+                                                                          : "",
       scenario.program.has_value() && scenario.program->reduces ? ", reduces" : "",
       scenario.program.has_value() && !scenario.program->ends.empty() ? ", joins" : "",
       scenario.program.has_value() && scenario.program->steps_left_out > 0 ? ", ends early" : "",

@@ -20,6 +20,7 @@
 #include "common/tensor/slicing.h"
 #include "tests/simulation/in_parts.h"
 #include "tests/simulation/known_rows.h"
+#include "worker/models/training/evaluate.h"
 
 namespace capstan {
 namespace {
@@ -71,47 +72,59 @@ class ProgramLayers : public StepLayers {
 }  // namespace
 
 ScriptedProgram::ScriptedProgram(const Scenario& scenario, uint32_t process, Clock* clock,
-                                 Spawner spawn, RowsCallback on_rows, ReducedCallback on_reduced,
-                                 StateCallback on_state)
+                                 Clock* second, Spawner spawn, RowsCallback on_rows,
+                                 ReducedCallback on_reduced, StateCallback on_state)
     : scenario_(scenario),
       clock_(clock),
       spawn_(std::move(spawn)),
       on_rows_(std::move(on_rows)),
       on_reduced_(std::move(on_reduced)),
       on_state_(std::move(on_state)),
-      script_(MakeScriptedEngine(scenario, process, clock, /*on_first_state=*/nullptr)) {
+      script_(MakeScriptedEngine(scenario, process, clock, /*on_first_state=*/nullptr)),
+      engine_(MakeEngine(clock, /*is_second=*/false)),
+      is_first_(process < scenario.job.cluster().num_workers()) {
+  if (second != nullptr) second_ = MakeEngine(second, /*is_second=*/true);
+  if (scenario.program->local_steps.has_value()) {
+    rounds_ = std::make_unique<LocalRounds>(scenario, process, clock, engine_.get(), second_.get());
+  }
+}
+
+std::shared_ptr<ProgramEngine> ScriptedProgram::MakeEngine(Clock* clock, bool is_second) const {
   ProgramEngine::Options options;
   options.clock = clock;
-  options.tables = scenario.tables;
-  for (uint32_t table = 0; table < scenario.tables.size(); ++table) {
-    options.initial.push_back(InitialValuesOf(scenario, TableId(table)));
+  options.tables = scenario_.tables;
+  for (uint32_t table = 0; table < scenario_.tables.size(); ++table) {
+    options.initial.push_back(InitialValuesOf(scenario_, TableId(table)));
+    options.elsewhere.push_back(scenario_.program->IsOfSecond(table) != is_second);
   }
+  options.is_part = is_second;
   // Checkpoints need the number of steps.
-  const bool announces = !scenario.job.checkpoint().dir().empty() || scenario.seed % 2 == 0;
-  options.steps = announces ? scenario.steps + scenario.program->steps_left_out : 0;
-  options.job = scenario.job;
+  const bool announces = !scenario_.job.checkpoint().dir().empty() || scenario_.seed % 2 == 0;
+  options.steps = announces ? scenario_.steps + scenario_.program->steps_left_out : 0;
+  options.job = scenario_.job;
   // Others push ahead of the answers to the step before.
-  options.is_replaceable = scenario.job.membership().replace_seconds() > 0;
-  options.local_steps = scenario.program->local_steps;
-  is_first_ = process < scenario.job.cluster().num_workers();
-  engine_ = std::make_shared<ProgramEngine>(std::move(options));
-  if (scenario.program->local_steps.has_value()) {
-    rounds_ = std::make_unique<LocalRounds>(scenario, process, clock, engine_.get());
-  }
+  options.is_replaceable = scenario_.job.membership().replace_seconds() > 0;
+  options.local_steps = scenario_.program->local_steps;
+  return std::make_shared<ProgramEngine>(std::move(options));
 }
 
 JobSetup ScriptedProgram::Start() {
   spawn_([self = shared_from_this()] {
     const absl::Status status = self->Run();
     VLOG(1) << "program of worker " << self->worker_ << ": " << status;
+    if (status.ok()) return;
     // As an exception that nobody catches does.
-    if (!status.ok()) self->engine_->steps().Fail(status);
+    self->engine_->steps().Fail(status);
+    if (self->second_ != nullptr) self->second_->steps().Fail(status);
   });
+  return SetupOf(engine_);
+}
+
+JobSetup ScriptedProgram::SetupOf(const std::shared_ptr<ProgramEngine>& engine) {
   JobSetup setup;
-  setup.engine = engine_;
-  setup.steps = engine_->steps().announced_steps();
-  setup.evaluate = [engine = engine_](Step steps, ParameterStore& store,
-                                      v1::ReportResultRequest& result) {
+  setup.engine = engine;
+  setup.steps = engine->steps().announced_steps();
+  setup.evaluate = [engine](Step steps, ParameterStore& store, v1::ReportResultRequest& result) {
     return engine->Evaluate(steps, store, result);
   };
   return setup;
@@ -339,8 +352,13 @@ absl::StatusOr<bool> ScriptedProgram::HasEnded() {
 }
 
 absl::Status ScriptedProgram::TrainAll() {
-  const auto end_step = [this] {
-    return InParts([this] { return engine_->EndStep(/*loss=*/0, /*samples=*/1, kPart); });
+  const auto end_step = [this]() -> absl::Status {
+    for (ProgramEngine* const engine : {engine_.get(), second_.get()}) {
+      if (engine == nullptr) continue;
+      RETURN_IF_ERROR(
+          InParts([engine] { return engine->EndStep(/*loss=*/0, /*samples=*/1, kPart); }));
+    }
+    return absl::OkStatus();
   };
   const UserProgram& program = *scenario_.program;
   while (program.HasBatch(worker_, engine_->steps().current())) {
@@ -368,8 +386,37 @@ absl::Status ScriptedProgram::TrainAll() {
   return absl::OkStatus();
 }
 
+absl::StatusOr<bool> ScriptedProgram::Finish() {
+  // The last step of the first process counts as the worker's.
+  if (second_ != nullptr) {
+    RETURN_IF_ERROR(InParts([this] { return second_->Wait(/*layer=*/-1, kPart); }));
+  }
+  RETURN_IF_ERROR(engine_->End());
+  if (second_ != nullptr) RETURN_IF_ERROR(second_->End());
+  bool evaluates = false;
+  for (ProgramEngine* const engine : {engine_.get(), second_.get()}) {
+    if (engine == nullptr) continue;
+    RETURN_IF_ERROR(InParts([&]() -> absl::Status {
+      ASSIGN_OR_RETURN(evaluates, engine->steps().AwaitEvaluation(kPart));
+      return absl::OkStatus();
+    }));
+  }
+  if (second_ == nullptr || !evaluates) return evaluates;
+  std::vector<absl::Span<const float>> parameters;
+  for (uint32_t table = 0; table < scenario_.tables.size(); ++table) {
+    ProgramEngine& engine = scenario_.program->IsOfSecond(table) ? *second_ : *engine_;
+    parameters.push_back(engine.values()[table]);
+  }
+  parameters_xxh3_ = HashParameters(parameters);
+  second_->steps().ReportNothing();
+  return evaluates;
+}
+
 absl::Status ScriptedProgram::Run() {
-  RETURN_IF_ERROR(InParts([this] { return engine_->steps().AwaitStart(kPart); }));
+  for (ProgramEngine* const engine : {engine_.get(), second_.get()}) {
+    if (engine == nullptr) continue;
+    RETURN_IF_ERROR(InParts([engine] { return engine->steps().AwaitStart(kPart); }));
+  }
   if (is_first_) TellState();
   RETURN_IF_ERROR(PutState(engine_->steps().current()));
   RETURN_IF_ERROR(TakeParameters());
@@ -379,12 +426,7 @@ absl::Status ScriptedProgram::Run() {
   if (rounds_ != nullptr) RETURN_IF_ERROR(rounds_->End());
   RETURN_IF_ERROR(KeepParameters(/*is_last=*/true));
   SleepUntil(*clock_, clock_->Now() + scenario_.program->validation);
-  RETURN_IF_ERROR(engine_->End());
-  bool evaluates = false;
-  RETURN_IF_ERROR(InParts([&]() -> absl::Status {
-    ASSIGN_OR_RETURN(evaluates, engine_->steps().AwaitEvaluation(kPart));
-    return absl::OkStatus();
-  }));
+  ASSIGN_OR_RETURN(const bool evaluates, Finish());
   if (!evaluates) return absl::OkStatus();
   if (HasSparseTable(scenario_) && scenario_.has_known_end) {
     RETURN_IF_ERROR(Pull(engine_->steps().current(), AllRowKeys()));

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
@@ -36,22 +37,34 @@ class ScriptedProgram : public std::enable_shared_from_this<ScriptedProgram> {
   using RowsCallback = std::function<void(Step step, const std::vector<uint64_t>& keys,
                                           const std::vector<float>& rows)>;
 
-  // `scenario` and `clock` outlive the program; `spawn` starts its thread. In a job with
+  // `scenario` and the clocks outlive the program; `spawn` starts its thread. `second` is the clock
+  // of the worker's second process, if it has two: its program is this thread, too, as all ranks
+  // wait for each other. In a job with
   // has_known_end `on_rows` gets all rows that are pulled. `on_reduced` gets the
   // result of each collective operation, and `on_state` hears of the state with which the worker
   // goes on.
-  ScriptedProgram(const Scenario& scenario, uint32_t process, Clock* clock, Spawner spawn,
-                  RowsCallback on_rows, ReducedCallback on_reduced, StateCallback on_state);
+  ScriptedProgram(const Scenario& scenario, uint32_t process, Clock* clock, Clock* second,
+                  Spawner spawn, RowsCallback on_rows, ReducedCallback on_reduced,
+                  StateCallback on_state);
 
   // The setup of its worker. The program begins.
   JobSetup Start();
+  // That of the second process.
+  JobSetup SecondSetup() { return SetupOf(second_); }
   // As Worker::Options::on_registered.
   void SetWorker(WorkerId worker) { worker_ = worker; }
   // What Worker::Run has returned.
   void SetOutcome(absl::Status outcome) { engine_->steps().SetOutcome(std::move(outcome)); }
+  void SetSecondOutcome(absl::Status outcome) { second_->steps().SetOutcome(std::move(outcome)); }
+  // Of the final parameters, in the evaluator with two processes.
+  std::optional<uint64_t> parameters_xxh3() const { return parameters_xxh3_; }
 
  private:
+  std::shared_ptr<ProgramEngine> MakeEngine(Clock* clock, bool is_second) const;
+  static JobSetup SetupOf(const std::shared_ptr<ProgramEngine>& engine);
   absl::Status Run();
+  // There is no further step. Returns whether the worker evaluates.
+  absl::StatusOr<bool> Finish();
   // Pulls the rows of the sparse table, and pushes the update of this step, if there is one.
   absl::Status TrainRows(Step step);
   absl::Status TrainKnownRows(Step step);
@@ -86,6 +99,8 @@ class ScriptedProgram : public std::enable_shared_from_this<ScriptedProgram> {
   const StateCallback on_state_;
   const std::shared_ptr<ScriptedEngine> script_;
   std::shared_ptr<ProgramEngine> engine_;
+  std::shared_ptr<ProgramEngine> second_;  // null: the worker is one process
+  std::optional<uint64_t> parameters_xxh3_;
   std::unique_ptr<LocalRounds> rounds_;  // null: the program has no local steps
   WorkerId worker_;
   struct Parameters {

@@ -169,6 +169,10 @@ SimulationResult SimulatedCluster::Run() {
     if (is_time_up || result_.outcome.has_value()) return;
     coordinators_.EndLosses();
     result_.outcome = std::move(outcome);
+    for (const auto& worker : workers_) {
+      if (worker->program == nullptr || !worker->program->parameters_xxh3().has_value()) continue;
+      result_.outcome->result.set_parameters_xxh3(*worker->program->parameters_xxh3());
+    }
     end = world_.Now();
   });
   WriteHeader();
@@ -243,7 +247,7 @@ void SimulatedCluster::CutPower() {
   if (result_.outcome.has_value() || world_.Now() >= start_ + scenario_.limit) return;
   result_.is_cut = true;
   CloseLog(world_.Now());
-  for (const auto* members : {&servers_, &workers_}) {
+  for (const auto* members : {&servers_, &workers_, &seconds_}) {
     for (const auto& member : *members) member->process.Kill();
   }
   coordinators_.Kill();
@@ -443,27 +447,26 @@ void SimulatedCluster::StartWorker(uint32_t index) {
   if (lost.has_value() && lost->process == index) {
     network_.LoseRegistration(&member->process, [this, member] { LoseRegistration(*member); });
   }
-  member->recording.clock = &member->process;
-  member->recording.log = &log_;
-  member->recording.has_values = scenario_.has_test_values && scenario_.has_recorded_values;
-  member->recording.pull_codecs = PullCodecs(scenario_);
+  if (scenario_.program.has_value() && scenario_.program->has_two_processes) {
+    member->second = seconds_.emplace_back(StartMember(1'000'001 + 2 * index)).get();
+    member->second->first = member;
+  }
   member->process.Spawn([this, member, index] {
-    Worker::Options options;
-    options.clock = &member->process;
-    options.coordinator = member->coordinator.get();
-    options.incarnation = IncarnationOf(scenario_, kFirstWorkerIncarnation + index);
+    Worker::Options options = WorkerOptions(*member, index);
     options.end = &member->end;
     options.on_registered = [this, member](WorkerId) { OnRegistered(*member); };
     std::shared_ptr<ScriptedProgram> program;
     if (HasScriptedPrograms(scenario_)) {
       program = std::make_shared<ScriptedProgram>(
           scenario_, index, &member->process,
+          member->second == nullptr ? nullptr : &member->second->process,
           [member](absl::AnyInvocable<void()> body) { member->process.Spawn(std::move(body)); },
           [this](Step step, const auto& keys, const auto& rows) { NoteRows(step, keys, rows); },
           [this](Step step, int number, int64_t workers) { NoteReduced(step, number, workers); },
           [this](Step step, int64_t of_step) { NoteState(step, of_step); });
-      options.on_registered = [this, member, program](WorkerId id) {
+      options.on_registered = [this, member, index, program](WorkerId id) {
         program->SetWorker(id);
+        if (member->second != nullptr) StartSecond(*member, index, id);
         OnRegistered(*member);
       };
     }
@@ -472,18 +475,17 @@ void SimulatedCluster::StartWorker(uint32_t index) {
         [this](WorkerId worker, Step step, SliceKey slice, const std::vector<float>& state) {
           result_.own_states.push_back({worker, step, slice, state});
         });
-    options.connect = [this, member](const v1::JobSpec&, ServerId, const ServerAddress& address) {
-      return Connect(*member, address.grpc);
-    };
-    options.wrap = [this, member](const v1::JobSpec&,
-                                  std::unique_ptr<ParameterEndpoint> exchanges) {
-      return Wrap(*member, std::move(exchanges));
-    };
+    if (member->second != nullptr) member->program = program;
     if (program != nullptr) {
       options.prepare = [program](const v1::JobSpec&, Clock*) { return program->Start(); };
     }
     const absl::Status status = Worker(std::move(options)).Run();
     if (program != nullptr) program->SetOutcome(status);
+    // The processes of a worker end together.
+    const bool has_second = member->second != nullptr && member->second->process.is_alive();
+    if (!status.ok() && has_second) member->second->process.Kill();
+    member->outcome = status;
+    if (member->second != nullptr) CheckEndOfBoth(*member);
     VLOG(1) << "worker process " << index << ": " << status;
     // Two newcomers came for two places, of which one became free too late for the second of them.
     const bool has_waited = scenario_.replaces_all && absl::IsResourceExhausted(status);
@@ -493,6 +495,48 @@ void SimulatedCluster::StartWorker(uint32_t index) {
     }
     EndWorker(*member);
   });
+}
+
+void SimulatedCluster::StartSecond(Member& worker, uint32_t index, WorkerId id) {
+  Member* const member = worker.second;
+  member->process.Spawn([this, member, index, id, program = worker.program] {
+    Worker::Options options = WorkerOptions(*member, index);
+    options.part_of = {id, 1};
+    member->recording.last_id = FirstExchangeOf(1);
+    options.prepare = [program](const v1::JobSpec&, Clock*) { return program->SecondSetup(); };
+    const absl::Status status = Worker(std::move(options)).Run();
+    VLOG(1) << "second process of worker process " << index << ": " << status;
+    program->SetSecondOutcome(status);
+    member->outcome = status;
+    CheckEndOfBoth(*member->first);
+  });
+}
+
+void SimulatedCluster::CheckEndOfBoth(const Member& worker) {
+  const std::optional<absl::Status>& of_second = worker.second->outcome;
+  if (worker.outcome != absl::OkStatus() || !of_second.has_value() || of_second->ok()) return;
+  // Else it is the end of the simulation.
+  if (!worker.second->process.is_alive()) return;
+  result_.wrong_end = absl::StrCat("both processes of a worker hear the job's end: one has heard ",
+                                   of_second->ToString());
+}
+
+Worker::Options SimulatedCluster::WorkerOptions(Member& member, uint32_t index) {
+  member.recording.clock = &member.process;
+  member.recording.log = &log_;
+  member.recording.has_values = scenario_.has_test_values && scenario_.has_recorded_values;
+  member.recording.pull_codecs = PullCodecs(scenario_);
+  Worker::Options options;
+  options.clock = &member.process;
+  options.coordinator = member.coordinator.get();
+  options.incarnation = IncarnationOf(scenario_, kFirstWorkerIncarnation + index);
+  options.connect = [this, &member](const v1::JobSpec&, ServerId, const ServerAddress& address) {
+    return Connect(member, address.grpc);
+  };
+  options.wrap = [this, &member](const v1::JobSpec&, std::unique_ptr<ParameterEndpoint> exchanges) {
+    return Wrap(member, std::move(exchanges));
+  };
+  return options;
 }
 
 void SimulatedCluster::NoteReduced(Step step, int number, int64_t workers) {
@@ -634,7 +678,7 @@ void SimulatedCluster::LoseWorker0(Member& worker) {
   // BuryAll ends processes that have been paused since.
   if (world_.Now() >= start_ + scenario_.limit || result_.is_cut) return;
   if (std::exchange(has_lost_worker_0_, true)) return;
-  Kill(worker);
+  Kill(worker.first == nullptr ? worker : *worker.first);
   ReplaceWorkerAfter(scenario_.program->worker_0_replaced_after);
 }
 
@@ -660,7 +704,7 @@ void SimulatedCluster::OnRegistered(Member& worker) {
   world_.RunAfter(lost.returns_after, [this] { unregistered_->process.Resume(); });
   if (lost.successor_lives == absl::InfiniteDuration()) return;
   world_.RunAfter(lost.successor_lives, [&lost, &worker, this] {
-    if (lost.is_successor_killed || !worker.end.Ask()) Kill(worker);
+    if (lost.is_successor_killed || !AskToEnd(worker)) Kill(worker);
   });
 }
 
@@ -678,7 +722,7 @@ void SimulatedCluster::Befall(const Fault& fault) {
       PauseFor(servers_.at(fault.process)->process, fault.pause);
       break;
     case Fault::Kind::kPauseWorker:
-      PauseFor(LatestWorker(fault.process).process, fault.pause);
+      PauseWorker(fault);
       break;
     case Fault::Kind::kKillServer:
       servers_.at(fault.process)->process.Kill();
@@ -691,7 +735,7 @@ void SimulatedCluster::Befall(const Fault& fault) {
       // Another process comes once it has left, which may take long.
       if (scenario_.replaces_all) worker.replaced_after = fault.replaced_after;
       // Before it is registered, it ends at once.
-      if (!worker.end.Ask()) Kill(worker);
+      if (!AskToEnd(worker)) Kill(worker);
       if (scenario_.replaces_all) return;
       break;
     }
@@ -706,8 +750,22 @@ SimulatedCluster::Member& SimulatedCluster::LatestWorker(uint32_t process) {
   return *workers_.at(process + rounds_since * in_each_round);
 }
 
+bool SimulatedCluster::AskToEnd(Member& worker) {
+  // One of two processes does not leave.
+  return worker.second == nullptr && worker.end.Ask();
+}
+
+void SimulatedCluster::PauseWorker(const Fault& fault) {
+  Member& worker = LatestWorker(fault.process);
+  // One of two processes, or both.
+  const uint64_t kind = worker.second == nullptr ? 0 : (scenario_.seed + fault.process) % 3;
+  if (kind != 1) PauseFor(worker.process, fault.pause);
+  if (kind != 0) PauseFor(worker.second->process, fault.pause);
+}
+
 void SimulatedCluster::Kill(Member& worker) {
   worker.process.Kill();
+  if (worker.second != nullptr) worker.second->process.Kill();
   EndWorker(worker);
 }
 
@@ -717,7 +775,7 @@ void SimulatedCluster::PauseFor(SimulatedProcess& process, absl::Duration pause)
 }
 
 void SimulatedCluster::BuryAll() {
-  for (const auto* members : {&servers_, &workers_}) {
+  for (const auto* members : {&servers_, &workers_, &seconds_}) {
     for (const auto& member : *members) {
       member->process.Kill();
       member->process.Bury();

@@ -26,10 +26,12 @@
 #include "tests/simulation/copy_check.h"
 #include "tests/simulation/round_check.h"
 #include "tests/simulation/scenario.h"
+#include "tests/simulation/scripted_program.h"
 #include "tests/simulation/simulated_coordinators.h"
 #include "tests/simulation/simulated_disk.h"
 #include "tests/simulation/simulated_network.h"
 #include "tests/simulation/simulated_process.h"
+#include "worker/runtime/worker.h"
 
 namespace capstan {
 
@@ -58,6 +60,7 @@ struct SimulationResult {
   std::string wrong_values;
   std::map<CodecWatch::VersionOfSlice, std::vector<float>> copies;
   // What is wrong with a collective operation; and what is wrong if all workers have lived.
+  std::string wrong_end;  // what is wrong with the outcome of a worker of two processes
   std::string wrong_operation;
   std::string incomplete_operation;
   // What is wrong with the state of a worker's program, or with rows of a job with has_known_end,
@@ -102,6 +105,11 @@ class SimulatedCluster {
     EndRequest end;
     bool has_ended = false;         // of a worker: its process has
     absl::Duration replaced_after;  // of a worker, from its end on; 0: it is not
+    // Of a worker that is two processes: the other one. They die together.
+    Member* second = nullptr;
+    Member* first = nullptr;
+    std::optional<absl::Status> outcome;       // of each of the two, once it has one
+    std::shared_ptr<ScriptedProgram> program;  // of the first one
   };
 
   SimulatedCoordinators::Options CoordinatorOptions();
@@ -124,6 +132,14 @@ class SimulatedCluster {
   // before a shard's lock for as long. Meanwhile another process can take the worker's place.
   void Interrupt(SimulatedProcess& server, Incarnation sender, absl::AnyInvocable<void()> go_on);
   void StartWorker(uint32_t index);
+  // The process that exchanges some of the tables of a worker, which has this id.
+  void StartSecond(Member& worker, uint32_t index, WorkerId id);
+  Worker::Options WorkerOptions(Member& member, uint32_t index);
+  void PauseWorker(const Fault& fault);
+  // False: it is to be killed.
+  bool AskToEnd(Member& worker);
+  // One of a worker's two processes has an outcome.
+  void CheckEndOfBoth(const Member& worker);
   void StartWorkers();
   // A worker has the result of a collective operation, as ScriptedProgram::ReducedCallback.
   void NoteReduced(Step step, int number, int64_t workers);
@@ -174,6 +190,7 @@ class SimulatedCluster {
   SimulatedCoordinators coordinators_;
   std::vector<std::unique_ptr<Member>> servers_;  // processes, in order of start
   std::map<uint32_t, size_t> server_of_port_;     // the latest
+  std::vector<std::unique_ptr<Member>> seconds_;  // of workers
   std::vector<std::unique_ptr<Member>> workers_;
   int running_workers_ = 0;  // processes
   uint32_t ended_workers_ = 0;

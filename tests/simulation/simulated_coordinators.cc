@@ -163,8 +163,9 @@ Coordinator::Options SimulatedCoordinators::MakeOptions(Life& life) {
 std::optional<RestorePoint> SimulatedCoordinators::Restored(
     const std::optional<SavedJob>& saved) const {
   if (!saved.has_value()) {
-    const std::string& newest = options_.restored;
-    if (newest.empty()) return std::nullopt;
+    if (options_.restored.empty()) return std::nullopt;
+    // After the job's end there may be a newer one than at the begin.
+    const std::string newest = options_.disk->Newest();
     return RestorePoint{newest, *options_.disk->Get(newest).manifest};
   }
   const v1::JobConstants& constants = *saved->constants;

@@ -58,6 +58,10 @@ struct UserProgram {
   // A step is a round of local steps (worker/python/capstan/_torch_local_steps.py). Then every
   // layer has a gradient in each step.
   std::optional<v1::LocalSteps> local_steps;
+  // Each worker is two processes, as the ranks of a sharded model: every second table is of the
+  // second one.
+  bool has_two_processes = false;
+  bool IsOfSecond(uint32_t table) const { return has_two_processes && table % 2 == 1; }
 
   // Whether the worker has a batch for this step.
   bool HasBatch(WorkerId worker, Step step) const {

@@ -115,9 +115,9 @@ capstan_status capstan_connect(const capstan_connect_options* options, capstan_j
 capstan_status capstan_add_table(capstan_job* job, const capstan_table* table, int32_t* id) {
   return WithJob(job, [&](ClientJob& client) -> absl::Status {
     if (id == nullptr) return absl::InvalidArgumentError("id: expected a place for it, got NULL");
-    std::vector<float> initial;
-    ASSIGN_OR_RETURN(capstan::v1::TableSpec spec, capstan::ReadTable(table, initial));
-    ASSIGN_OR_RETURN(*id, client.AddTable(std::move(spec), std::move(initial)));
+    ASSIGN_OR_RETURN(capstan::GivenTable read, capstan::ReadTable(table));
+    ASSIGN_OR_RETURN(
+        *id, client.AddTable(std::move(read.spec), std::move(read.initial), read.elsewhere));
     return absl::OkStatus();
   });
 }
@@ -146,6 +146,11 @@ capstan_status capstan_start(capstan_job* job, int64_t timeout_ms) {
 int32_t capstan_rank(const capstan_job* job) {
   const ClientJob* const client = JobOf(job);
   return client == nullptr ? -1 : static_cast<int32_t>(client->rank());
+}
+
+uint64_t capstan_incarnation(const capstan_job* job) {
+  const ClientJob* const client = JobOf(job);
+  return client == nullptr ? 0 : client->incarnation().value();
 }
 
 int32_t capstan_num_workers(const capstan_job* job) {

@@ -58,7 +58,7 @@ extern "C" {
 #endif
 
 /* Grows when a function, a number or a field is added. */
-#define CAPSTAN_API_VERSION 6
+#define CAPSTAN_API_VERSION 7
 
 #define CAPSTAN_EXPORT __attribute__((visibility("default")))
 
@@ -162,7 +162,13 @@ typedef struct capstan_connect_options {
    * and the others wait for it (--replace_seconds). Say so in all workers. Operations of all
    * workers are then within steps: after a wait for values, and before capstan_end_step. */
   int32_t replaceable;
-  int32_t reserved; /* 0 */
+  /* Above 0: another process is the worker `rank`, with this incarnation (capstan_incarnation,
+   * once its capstan_start has returned). This one exchanges some of its tables: both add the same
+   * ones, and each is `elsewhere` in all processes of the worker but one. Distinct among these.
+   * Such a process has no operations of all workers, no state of its own and no report; its steps
+   * are those of the worker. */
+  int32_t part;
+  uint64_t incarnation;
 } capstan_connect_options;
 
 /* One parameter tensor. The fields but struct_size may be 0. */
@@ -191,6 +197,15 @@ typedef struct capstan_table {
    * any other number. The servers hold the parameters beside it, as rank 0 gives them to
    * capstan_keep_table. The table has no optimizer then. A job that loses a worker fails. */
   int32_t replies_mean;
+  int32_t reserved; /* 0 */
+  /* Not 0: another process of this worker exchanges it (capstan_connect_options.part). It has no
+   * values here. The first table is one of the process that is the worker. */
+  int32_t elsewhere;
+  int32_t reserved2; /* 0 */
+  /* Not NULL: the table is consecutive rows of a tensor of this name, and the tables added right
+   * before and after it with the same one are its other rows, in order. Files of models have the
+   * tensor: those of capstan export, --output and --initial. */
+  const char* tensor;
 } capstan_table;
 
 /* The optimizer of a sparse table. The formulas are those of server/sparse/row_optimizer.h. */
@@ -279,6 +294,9 @@ CAPSTAN_EXPORT capstan_status capstan_start(capstan_job* job, int64_t timeout_ms
  * child. */
 CAPSTAN_EXPORT int32_t capstan_rank(const capstan_job* job);
 CAPSTAN_EXPORT int32_t capstan_num_workers(const capstan_job* job);
+/* The number of this worker's life, for capstan_connect_options.incarnation. 0 without a job, and
+ * in a child. */
+CAPSTAN_EXPORT uint64_t capstan_incarnation(const capstan_job* job);
 CAPSTAN_EXPORT int64_t capstan_step(const capstan_job* job);
 /* The number of steps that the job file names (--steps); 0: none. From capstan_connect on. -1
  * without a job, and in a child. */
@@ -514,7 +532,7 @@ CAPSTAN_EXPORT capstan_status capstan_report(capstan_job* job, double test_accur
 /* From capstan_start on: leaves the job between two steps. The others go on, and another process
  * may take this one's place. May be called while other calls wait; those return CAPSTAN_LEFT once
  * the worker has left. Not in a signal handler. CAPSTAN_WRONG_ORDER: before capstan_start was
- * called, and when the job is over for this process. */
+ * called, when the job is over for this process, and in a worker of several processes. */
 CAPSTAN_EXPORT capstan_status capstan_leave(capstan_job* job);
 
 /* Ends the whole job with this reason, such as an exception's text. Does nothing if the job is over

@@ -163,6 +163,17 @@ absl::StatusOr<ClientJob::Options> ReadConnectOptions(const capstan_connect_opti
   process.context.keys = TextOf(given.keys, "CAPSTAN_KEYS");
   process.context.insecure = given.insecure != 0;
   ASSIGN_OR_RETURN(process.rank, RankOf(given));
+  const bool may_be_part = given.has_rank != 0 && given.incarnation != 0 && given.replaceable == 0;
+  if (given.part < 0 || given.part > static_cast<int32_t>(kMostWorkerParts) ||
+      (given.part > 0 && !may_be_part)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "part: expected 0, or 1 to ", kMostWorkerParts,
+        " with has_rank, rank and incarnation, and not replaceable, got ", given.part));
+  }
+  if (given.part > 0) {
+    process.part_of = {WorkerId(*process.rank), static_cast<uint32_t>(given.part)};
+    process.incarnation = Incarnation(given.incarnation);
+  }
   if (given.steps < 0)
     return absl::InvalidArgumentError(absl::StrCat("steps: expected 0 or more, got ", given.steps));
   read.steps = given.steps;
@@ -182,14 +193,16 @@ absl::StatusOr<ClientJob::Options> ReadConnectOptions(const capstan_connect_opti
   return read;
 }
 
-absl::StatusOr<v1::TableSpec> ReadTable(const capstan_table* argument,
-                                        std::vector<float>& initial) {
+absl::StatusOr<GivenTable> ReadTable(const capstan_table* argument) {
   ASSIGN_OR_RETURN(const capstan_table given,
                    ReadStruct(argument, &capstan_table::initial_stddev, "capstan_table"));
-  v1::TableSpec table;
+  GivenTable read;
+  read.elsewhere = given.elsewhere != 0;
+  v1::TableSpec& table = read.spec;
   RETURN_IF_ERROR(SetNameAndLayer(given.name, given.layer, table));
   ASSIGN_OR_RETURN(const uint64_t elements, SetShape(given, table));
   table.set_replies_mean(given.replies_mean != 0);
+  if (given.tensor != nullptr) table.set_tensor(given.tensor);
   if (given.dense_optimizer != nullptr) {
     RETURN_IF_ERROR(SetDenseOptimizer(given.dense_optimizer, table));
   } else if (given.optimizer != nullptr) {
@@ -199,10 +212,10 @@ absl::StatusOr<v1::TableSpec> ReadTable(const capstan_table* argument,
   if (given.initial_from_worker == 0) {
     table.set_initial_stddev(given.initial_stddev);
   } else if (given.initial != nullptr) {
-    initial.resize(elements);
-    RETURN_IF_ERROR(ToFloats(given.initial, given.initial_dtype, absl::MakeSpan(initial)));
+    read.initial.resize(elements);
+    RETURN_IF_ERROR(ToFloats(given.initial, given.initial_dtype, absl::MakeSpan(read.initial)));
   }
-  return table;
+  return read;
 }
 
 absl::StatusOr<v1::TableSpec> ReadSparseTable(const capstan_sparse_table* argument) {

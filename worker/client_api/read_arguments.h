@@ -16,8 +16,12 @@ namespace capstan {
 // What the struct leaves out is taken from the environment (CAPSTAN_RANK or RANK,
 // CAPSTAN_COORDINATOR and CAPSTAN_KEYS). Null: all of it.
 absl::StatusOr<ClientJob::Options> ReadConnectOptions(const capstan_connect_options* options);
-// Sets `initial` to the initial values, if this program gives them.
-absl::StatusOr<v1::TableSpec> ReadTable(const capstan_table* argument, std::vector<float>& initial);
+struct GivenTable {
+  v1::TableSpec spec;
+  std::vector<float> initial;  // empty, unless this program gives them
+  bool elsewhere = false;
+};
+absl::StatusOr<GivenTable> ReadTable(const capstan_table* argument);
 absl::StatusOr<v1::TableSpec> ReadSparseTable(const capstan_sparse_table* argument);
 // Checks what v1::LocalSteps cannot hold.
 absl::StatusOr<v1::LocalSteps> ReadLocalSteps(const capstan_local_steps* argument);

@@ -95,7 +95,8 @@ void ClientJob::Close(std::unique_ptr<ClientJob> closed) {
   if (is_over) closed.reset(job);
 }
 
-absl::StatusOr<int32_t> ClientJob::AddTable(v1::TableSpec table, std::vector<float> initial) {
+absl::StatusOr<int32_t> ClientJob::AddTable(v1::TableSpec table, std::vector<float> initial,
+                                            bool elsewhere) {
   MutexLock lock(&mu_);
   if (engine_ != nullptr) {
     return absl::FailedPreconditionError("tables are added before capstan_start");
@@ -108,9 +109,11 @@ absl::StatusOr<int32_t> ClientJob::AddTable(v1::TableSpec table, std::vector<flo
   // So that all grow, or none.
   MakeRoom(tables_);
   MakeRoom(initial_);
+  MakeRoom(elsewhere_);
   table_names_.insert(table.name());
   tables_.push_back(std::move(table));
   initial_.push_back(std::move(initial));
+  elsewhere_.push_back(elsewhere);
   return static_cast<int32_t>(tables_.size() - 1);
 }
 
@@ -164,6 +167,10 @@ absl::Status ClientJob::CheckTables() const {
   std::set<uint32_t> layers;
   for (const v1::TableSpec& table : tables_) layers.insert(table.layer());
   if (layers.empty()) return absl::FailedPreconditionError("expected at least one table");
+  if (const bool is_part = options_.process.part_of.has_value(); elsewhere_[0] != is_part) {
+    return absl::InvalidArgumentError(
+        "elsewhere: expected the first table in the process that is the worker");
+  }
   if (*layers.rbegin() + 1 == layers.size()) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("layer: expected 0, 1, ... without gaps, got ",
                                                  layers.size(), " layers, the last of them ",
@@ -179,6 +186,8 @@ absl::Status ClientJob::BeginLocked() {
   options.clock = &process_->clock();
   options.tables = tables_;
   options.initial = std::move(initial_);
+  options.elsewhere = elsewhere_;
+  options.is_part = options_.process.part_of.has_value();
   options.job = job_;
   options.loaded = std::move(loaded_);
   options.steps = options_.steps;
@@ -216,6 +225,12 @@ absl::Status ClientJob::Leave() {
   if (engine == nullptr) return absl::FailedPreconditionError("the worker has not begun");
   if (engine->steps().is_over())
     return absl::FailedPreconditionError("the worker's part has ended");
+  RETURN_IF_ERROR(engine->steps().CheckIsWorker());
+  if (engine->HasElsewhere()) {
+    return absl::FailedPreconditionError(
+        "a worker of several processes does not leave: others of them may have exchanges under "
+        "way");
+  }
   end_.Ask();
   engine->steps().Leave();
   return absl::OkStatus();

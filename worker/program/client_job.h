@@ -40,10 +40,12 @@ class ClientJob {
   // end. A worker that reaches nobody may take longer, and keeps its memory.
   static void Close(std::unique_ptr<ClientJob> closed);
 
-  // Adds the next table, and returns its number; `initial` is empty if this worker has no initial
+  // Adds the next table, and returns its number; another process of the worker exchanges it if it
+  // is `elsewhere`. `initial` is empty if this worker has no initial
   // values for it. FAILED_PRECONDITION after Start. INVALID_ARGUMENT: there is a table of this
   // name, or the coordinator would refuse this one.
-  absl::StatusOr<int32_t> AddTable(v1::TableSpec table, std::vector<float> initial);
+  absl::StatusOr<int32_t> AddTable(v1::TableSpec table, std::vector<float> initial,
+                                   bool elsewhere = false);
   // Each step is a round of these. FAILED_PRECONDITION after Start. INVALID_ARGUMENT: a field, or
   // the program is replaceable.
   absl::Status SetLocalSteps(const v1::LocalSteps& local_steps);
@@ -61,6 +63,7 @@ class ClientJob {
   }
   const v1::JobSpec& job() const { return job_; }
   int64_t rank() const { return rank_; }  // below 0: not known yet
+  Incarnation incarnation() const { return process_->incarnation(); }
 
   // Leaves the job between two steps. FAILED_PRECONDITION before Start, and when the worker is
   // over.
@@ -88,6 +91,7 @@ class ClientJob {
   std::vector<v1::TableSpec> tables_ ABSL_GUARDED_BY(mu_);
   std::set<std::string> table_names_ ABSL_GUARDED_BY(mu_);
   std::vector<std::vector<float>> initial_ ABSL_GUARDED_BY(mu_);
+  std::vector<bool> elsewhere_ ABSL_GUARDED_BY(mu_);
   std::optional<v1::LocalSteps> local_steps_ ABSL_GUARDED_BY(mu_);
   std::vector<ProgramOptimizerState::Loaded> loaded_ ABSL_GUARDED_BY(mu_);
   std::shared_ptr<ProgramEngine> engine_ ABSL_GUARDED_BY(mu_);

@@ -108,6 +108,7 @@ absl::StatusOr<bool> ProgramCollectives::Stop(bool flag, absl::Duration limit) {
 }
 
 absl::Status ProgramCollectives::CheckMayRun() const {
+  RETURN_IF_ERROR(steps_.CheckIsWorker());
   if (!is_bsp_) {
     return absl::FailedPreconditionError(
         "operations of all workers (all_reduce, broadcast, barrier, stop, join) need "

@@ -40,6 +40,8 @@ ProgramEngine::ProgramEngine(Options options)
                     !options_.job.checkpoint().dir().empty()),
       collectives_(options_.clock, &steps_, options_.job, options_.is_replaceable),
       loaded_(std::move(options_.loaded)) {
+  options_.elsewhere.resize(options_.tables.size());
+  if (options_.is_part) steps_.BePart();
   steps_.OnLongWait(
       [this](ParameterStore& store) { collectives_.NoteWaiting(steps_.current(), store); });
 }
@@ -91,7 +93,8 @@ absl::Status ProgramEngine::PushNothing(int layer, absl::Duration limit) {
 }
 
 int64_t ProgramEngine::UpdatesOf(TableId table) {
-  if (table.value() >= options_.tables.size() || options_.tables[table.value()].has_sparse()) {
+  if (table.value() >= options_.tables.size() || options_.tables[table.value()].has_sparse() ||
+      options_.elsewhere[table.value()]) {
     return -1;
   }
   const absl::StatusOr<ProgramSteps::StoreLease> store = steps_.LeaseStore();
@@ -248,6 +251,8 @@ absl::Status ProgramEngine::End() {
   if (!is_again && store.ok() && *store != nullptr) {
     RETURN_IF_ERROR(optimizer_state_.CheckLastIsKept(**store));
   }
+  // Whether all have agreed to end earlier is for the process that is the worker.
+  if (options_.is_part) steps_.AgreeToEnd();
   RETURN_IF_ERROR(steps_.End());
   if (is_again || !store.ok() || *store == nullptr) return absl::OkStatus();
   worker_state_.NoteEnd(**store);
@@ -284,7 +289,7 @@ void ProgramEngine::BeginTraining(Step first_step, bool sets_initial_values,
   steps_.BeginTraining(first_step, store);
   if (!status.ok()) return steps_.Fail(std::move(status));
   for (uint32_t id = 0; sets_initial_values && id < options_.tables.size(); ++id) {
-    if (!options_.tables[id].initial_from_worker()) continue;
+    if (!options_.tables[id].initial_from_worker() || options_.elsewhere[id]) continue;
     if (options_.initial[id].empty()) {
       return steps_.Fail(absl::InvalidArgumentError(
           absl::StrCat("expected initial values of table ", options_.tables[id].name(),

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/algorithm/container.h"
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -37,7 +38,9 @@ class ProgramEngine : public Engine {
     std::vector<v1::TableSpec> tables;  // Required; their layers are 0, 1, ... without gaps
     // By table: the initial values, if this worker has them; else empty.
     std::vector<std::vector<float>> initial;
-    v1::JobSpec job;  // Required
+    std::vector<bool> elsewhere;  // by table: as Engine::IsElsewhere
+    bool is_part = false;         // the worker is another process
+    v1::JobSpec job;              // Required
     // The state with which the servers' optimizers begin; empty: they begin anew.
     std::vector<ProgramOptimizerState::Loaded> loaded;
     int64_t steps = 0;                          // of the worker; 0: End tells
@@ -99,7 +102,10 @@ class ProgramEngine : public Engine {
   const v1::LocalSteps* local_steps() const override {
     return options_.local_steps.has_value() ? &*options_.local_steps : nullptr;
   }
-  bool has_program_state() const override { return true; }
+  bool has_program_state() const override { return !options_.is_part; }
+  // Another process of the worker exchanges a table.
+  bool HasElsewhere() const { return absl::c_linear_search(options_.elsewhere, true); }
+  bool IsElsewhere(TableId table) const override { return options_.elsewhere[table.value()]; }
   void EnterLate() override { steps_.EnterLate(); }
   void BeginTraining(Step first_step, bool sets_initial_values, ParameterStore& store) override;
   absl::Status LoadBatch(const Dataset& dataset, absl::Span<const uint32_t> samples) override;

@@ -110,6 +110,7 @@ class ProgramEngineTest : public testing::Test {
     options.job.mutable_model()->set_type(v1::ModelSpec::PROGRAM);
     options.steps = steps;
     options.is_replaceable = is_replaceable_;
+    options.is_part = is_part_;
     if (has_checkpoints_) options.job.mutable_checkpoint()->set_dir("unused");
     engine_ = std::make_unique<ProgramEngine>(options);
     if (enters_late) engine_->EnterLate();
@@ -166,6 +167,7 @@ class ProgramEngineTest : public testing::Test {
   ThrowingClock clock_;
   std::vector<v1::TableSpec> tables_ = TwoTables();
   bool is_replaceable_ = false;
+  bool is_part_ = false;
   bool has_checkpoints_ = false;
   std::unique_ptr<ProgramEngine> engine_;
   std::unique_ptr<TrainingRig> rig_;
@@ -174,6 +176,17 @@ class ProgramEngineTest : public testing::Test {
   absl::Status loop_status_;
   std::thread thread_;
 };
+
+TEST_F(ProgramEngineTest, OnlyTheProcessThatIsTheWorkerDecidesToEndEarly) {
+  for (const bool is_part : {false, true}) {
+    is_part_ = is_part;
+    Start(/*steps=*/3);
+    ASSERT_TRUE(Step1(1).ok());
+    EXPECT_EQ(engine_->End().ok(), is_part);
+    EXPECT_EQ(engine_->has_program_state(), !is_part);
+    TearDown();
+  }
+}
 
 TEST_F(ProgramEngineTest, EachStepMovesTheValuesByTheProgramsGradient) {
   Start(/*steps=*/3);

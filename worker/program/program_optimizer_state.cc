@@ -268,7 +268,8 @@ absl::Status ProgramOptimizerState::CheckLastIsKept(const ParameterStore& store)
   for (uint32_t id = 0; id < tables_.size(); ++id) {
     const auto last = last_kept_.find(TableId(id));
     const bool is_kept = last != last_kept_.end() && last->second == steps_.current();
-    if (!tables_[id].replies_mean() || is_kept) continue;
+    const bool is_elsewhere = store.values()[id].empty();
+    if (!tables_[id].replies_mean() || is_kept || is_elsewhere) continue;
     return absl::FailedPreconditionError(absl::StrCat(
         "the servers lack the last parameters of table ", tables_[id].name(),
         ": call capstan_keep_table with is_last (in Python keep) before capstan_finish"));

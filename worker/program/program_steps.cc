@@ -203,6 +203,14 @@ absl::Status ProgramSteps::CloseStep(double loss, size_t samples) {
   return absl::OkStatus();
 }
 
+absl::Status ProgramSteps::CheckIsWorker() const {
+  if (!is_part_) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "this process is a part of a worker (capstan_connect_options.part): operations of all "
+      "workers, "
+      "the worker's state and leaving are for the process that is the worker");
+}
+
 bool ProgramSteps::IsWithinStep() const {
   MutexLock lock(&mu_);
   return has_begun_ || may_end_early_ || (most_steps_ > 0 && next_ >= Step(most_steps_));

@@ -107,6 +107,10 @@ class ProgramSteps {
   }
   // Whether the program is between NoteBegun and the end of the step, or may have no further step.
   bool IsWithinStep() const;
+  // The worker is another process. Before any other call.
+  void BePart() { is_part_ = true; }
+  // FAILED_PRECONDITION: what the program asks for is for the process that is the worker.
+  absl::Status CheckIsWorker() const;
   // All workers have agreed to end, maybe before the steps that they had announced.
   void AgreeToEnd();
   // There is no further step. FAILED_PRECONDITION: a step is under way, or more were announced.
@@ -258,6 +262,7 @@ class ProgramSteps {
   bool has_begun_ ABSL_GUARDED_BY(mu_) = false;       // NoteBegun was called in the step
   bool is_ending_step_ ABSL_GUARDED_BY(mu_) = false;  // by one thread; others wait
   std::vector<bool> pushed_ ABSL_GUARDED_BY(mu_);     // in the open step, by part
+  bool is_part_ = false;
   int64_t most_steps_ ABSL_GUARDED_BY(mu_);           // of every worker; 0: not known
   BatchResult result_ ABSL_GUARDED_BY(mu_) = {};      // of the latest step
   size_t samples_ ABSL_GUARDED_BY(mu_) = 0;           // of the latest step

@@ -64,6 +64,7 @@ std::string ProgramWorkerState::Encode(const Pieces& pieces) {
 }
 
 absl::Status ProgramWorkerState::Put(const std::string& name, absl::Span<const uint8_t> bytes) {
+  RETURN_IF_ERROR(steps_.CheckIsWorker());
   if (name.empty()) return absl::InvalidArgumentError("name: expected one, got an empty one");
   if (!layer_.has_value()) {
     return absl::FailedPreconditionError(

@@ -51,6 +51,7 @@ absl::Status TrainingSession::Run() {
   member.role = v1::HeartbeatRequest::WORKER;
   member.id = options_.worker.value();
   member.incarnation = options_.incarnation;
+  member.part = options_.part;
   member.on_view = [this](const v1::JobView& view) { OnView(view); };
   member.on_lost = [this](const absl::Status& status) { OnLost(status); };
   member.progress = [this] { return CurrentProgress(); };
@@ -133,7 +134,7 @@ absl::Status TrainingSession::Train(absl::FunctionRef<void()> report_now) {
                      return next.measures_links() || may_start(next);
                    }));
   if (view.measures_links()) {
-    MeasureLinksTo(view);
+    if (options_.part == 0) MeasureLinksTo(view);
     report_now();
     ASSIGN_OR_RETURN(view, WaitFor(may_start));
   }
@@ -256,10 +257,15 @@ absl::StatusOr<ParameterStore::Options> TrainingSession::StoreOptions(const v1::
   store.scheduler = training.scheduler.get();
   store.policy = spec.policy();
   store.tables.assign(view.tables().begin(), view.tables().end());
-  for (const v1::TableSpec& table : store.tables) {
+  for (uint32_t i = 0; i < store.tables.size(); ++i) {
+    v1::TableSpec& table = store.tables[i];
     ASSIGN_OR_RETURN(
         store.codecs.emplace_back(),
         CodecsOfTable(job.codec(), table.name(), ElementCount(table), SliceBytes(spec)));
+    if (!options_.setup->engine->IsElsewhere(TableId(i))) continue;
+    // Nothing of it is held here, and nothing exchanged.
+    table.clear_shape();
+    table.add_shape(0);
   }
   store.seed = job.seed();
   store.num_workers = job.cluster().num_workers();
@@ -312,8 +318,17 @@ absl::Status TrainingSession::EvaluateAndReport() {
   const Step steps(training->loop->steps_done());
   RETURN_IF_ERROR(setup.evaluate ? setup.evaluate(steps, *training->store, request)
                                  : EvaluateOnTestData(setup, steps, *training->store, request));
-  request.set_parameters_xxh3(HashParameters(training->store->values()));
+  if (options_.part > 0) return absl::OkStatus();
+  if (HasAllTables()) request.set_parameters_xxh3(HashParameters(training->store->values()));
   return AwaitReply(*options_.coordinator, request, *options_.clock).status();
+}
+
+bool TrainingSession::HasAllTables() const {
+  const Engine& engine = *options_.setup->engine;
+  for (uint32_t id = 0; id < engine.tables().size(); ++id) {
+    if (engine.IsElsewhere(TableId(id))) return false;
+  }
+  return true;
 }
 
 std::shared_ptr<TrainingSession::Training> TrainingSession::CurrentTraining() {

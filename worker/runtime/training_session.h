@@ -39,6 +39,7 @@ class TrainingSession {
     CoordinatorEndpoint* coordinator = nullptr;
     WorkerId worker;
     Incarnation incarnation;
+    uint32_t part = 0;  // above 0: as Worker::PartOf::part
     const v1::GetJobReply* job = nullptr;
     JobSetup* setup = nullptr;
     ParameterClient::EndpointFactory connect;
@@ -117,6 +118,7 @@ class TrainingSession {
                                                        const Training& training);
   TrainingLoop::Options LoopOptions(const v1::JobView& view, const Training& training);
   absl::Status EvaluateAndReport();
+  bool HasAllTables() const;
   // The reason for a failed exchange or report: the job's own, if the job has failed. OK if the job
   // is done.
   absl::Status BestReason(const absl::Status& status);

@@ -114,12 +114,17 @@ absl::Status Worker::Run() {
   // No failure to report: a refused worker is no member.
   options_.on_readiness(absl::UnavailableError("waits for a place in the job"));
   const OwnState* const own_state = setup->engine->own_state();
-  ASSIGN_OR_RETURN(const WorkerId id,
-                   RegisterWorker(job.job(), options_.incarnation, setup->engine->tables(),
-                                  own_state == nullptr ? 0 : own_state->arrays(), options_.host,
-                                  coordinator, clock,
-                                  {options_.rank, options_.end, setup->engine->is_replaceable(),
-                                   setup->engine->local_steps()}));
+  WorkerId id;
+  if (options_.part_of.has_value()) {
+    id = options_.part_of->worker;
+  } else {
+    ASSIGN_OR_RETURN(id,
+                     RegisterWorker(job.job(), options_.incarnation, setup->engine->tables(),
+                                    own_state == nullptr ? 0 : own_state->arrays(), options_.host,
+                                    coordinator, clock,
+                                    {options_.rank, options_.end, setup->engine->is_replaceable(),
+                                     setup->engine->local_steps()}));
+  }
   const MetricsSources::Registration info =
       AddMemberInfo(options_.metrics, "worker", id.value(), job.job().name());
   if (options_.end != nullptr) options_.end->Await();
@@ -132,7 +137,8 @@ absl::Status Worker::Run() {
   if (!status.ok() && !has_left) {
     if (came_after_end) LOG(INFO) << "leaves: " << status.message();
     ReportFailure(coordinator, v1::HeartbeatRequest::WORKER, id.value(), options_.incarnation,
-                  status, clock, came_after_end);
+                  status, clock, came_after_end,
+                  options_.part_of.has_value() ? options_.part_of->part : 0);
   }
   return status;
 }
@@ -157,6 +163,7 @@ absl::Status Worker::Work(WorkerId id, const v1::GetJobReply& job, JobSetup& set
   session.coordinator = options_.coordinator;
   session.worker = id;
   session.incarnation = options_.incarnation;
+  session.part = options_.part_of.has_value() ? options_.part_of->part : 0;
   session.job = &job;
   session.setup = &setup;
   session.connect = [this, &job](ServerId server, const ServerAddress& address) {

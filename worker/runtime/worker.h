@@ -57,6 +57,13 @@ class Worker {
   using ExchangeWrapper = absl::AnyInvocable<std::unique_ptr<ParameterEndpoint>(
       const v1::JobSpec& job, std::unique_ptr<ParameterEndpoint> exchanges)>;
 
+  // Another process is the worker: it has registered, holds the lease, tells progress and results.
+  // This one only exchanges some of its tables, as the same worker with the same incarnation.
+  struct PartOf {
+    WorkerId worker;
+    uint32_t part = 0;  // Required: above 0, and distinct among the worker's processes
+  };
+
   struct Options {
     // Required, up to `prepare`. Every pointer outlives the worker.
     Clock* clock = nullptr;
@@ -71,6 +78,8 @@ class Worker {
     // Optional: v1::RegisterWorkerRequest::host and rank.
     std::string host;
     std::optional<uint32_t> rank;
+    // Optional: this process is a part of a worker, whose incarnation it has.
+    std::optional<PartOf> part_of;
     // Optional: hears of the worker's id.
     std::function<void(WorkerId)> on_registered = [](WorkerId) {};
     // Optional: hears whether the worker trains. UNAVAILABLE: the message says what it waits for.

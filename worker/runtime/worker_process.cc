@@ -31,7 +31,8 @@ WorkerProcess::WorkerProcess(Options options, std::unique_ptr<ProcessContext> co
     : options_(std::move(options)),
       context_(std::move(context)),
       absence_(&context_->clock()),
-      incarnation_(SystemRandom()),
+      incarnation_(options_.part_of.has_value() ? options_.incarnation
+                                                : Incarnation(SystemRandom())),
       away_(AddCoordinatorAway(context_->metrics(), [this] { return absence_.away(); })) {}
 
 absl::Status WorkerProcess::Connect() {
@@ -51,8 +52,9 @@ absl::Status WorkerProcess::Connect() {
 absl::Status WorkerProcess::Open() {
   RETURN_IF_ERROR(context_->Listen());
   if (!options_.record_history.empty()) {
-    ASSIGN_OR_RETURN(recorder_,
-                     HistoryRecorder::Create(options_.record_history, incarnation_, &clock()));
+    const uint32_t part = options_.part_of.has_value() ? options_.part_of->part : 0;
+    ASSIGN_OR_RETURN(
+        recorder_, HistoryRecorder::Create(options_.record_history, incarnation_, &clock(), part));
   }
   return context_->StartTrace(options_.trace, *coordinator_);
 }
@@ -64,6 +66,7 @@ Worker::Options WorkerProcess::WorkerOptions(JobPreparer prepare) {
   options.incarnation = incarnation_;
   options.host = HostAndNetwork();
   options.rank = options_.rank;
+  options.part_of = options_.part_of;
   options.on_registered = options_.on_registered;
   options.metrics = &context_->metrics();
   options.coordinator_last_away = [this] { return absence_.last_away(); };

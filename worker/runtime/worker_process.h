@@ -36,7 +36,10 @@ class WorkerProcess {
     std::string record_history;                       // folder; empty: nothing is recorded
     std::string trace;                                // file; empty: nothing is traced
     std::optional<uint32_t> rank;                     // none: the next free id
-    EndRequest* end = nullptr;                        // outlives this; null: nobody asks to leave
+    // This process is a part of the worker with this incarnation; none: it is one by itself.
+    std::optional<Worker::PartOf> part_of;
+    Incarnation incarnation;    // of part_of
+    EndRequest* end = nullptr;  // outlives this; null: nobody asks to leave
     // Another reason than `end` for RetryingCoordinator::Options::is_ending; null: there is none.
     std::function<bool()> is_ending;
     // ConnectOptions::on_ucx_blocked. Required.

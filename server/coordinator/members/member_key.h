@@ -12,14 +12,17 @@ namespace capstan {
 
 using Role = v1::HeartbeatRequest::Role;
 
-// Names one server or worker of the job.
+// Names one server or worker of the job, or another process of the worker.
 struct MemberKey {
   Role role = v1::HeartbeatRequest::ROLE_UNSPECIFIED;
   uint32_t id = 0;
+  uint32_t part = 0;  // HeartbeatRequest::part; 0: the member itself
 
-  friend bool operator==(MemberKey a, MemberKey b) { return a.role == b.role && a.id == b.id; }
+  friend bool operator==(MemberKey a, MemberKey b) {
+    return std::tie(a.role, a.id, a.part) == std::tie(b.role, b.id, b.part);
+  }
   friend bool operator<(MemberKey a, MemberKey b) {
-    return std::tie(a.role, a.id) < std::tie(b.role, b.id);
+    return std::tie(a.role, a.id, a.part) < std::tie(b.role, b.id, b.part);
   }
 };
 

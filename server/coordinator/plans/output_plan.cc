@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "common/base/printable_text.h"
 #include "common/base/status_macros.h"
 #include "common/job/job_properties.h"
@@ -20,10 +20,7 @@ std::string DigitsOf(double value) { return nlohmann::json(value).dump(); }
 ModelOutput::Metadata MetadataOf(const v1::JobSpec& job, int64_t step,
                                  const v1::ReportResultRequest& result) {
   ModelOutput::Metadata metadata = {
-      {"format", "capstan"},
-      {"job", PrintableText(job.name())},
-      {"step", absl::StrCat(step)},
-      {"parameters_xxh3", absl::StrFormat("%016x", result.parameters_xxh3())}};
+      {"format", "capstan"}, {"job", PrintableText(job.name())}, {"step", absl::StrCat(step)}};
   const bool learns = !LearnsNothing(job.model());
   if (learns && !result.has_no_accuracy()) {
     metadata["test_accuracy"] = DigitsOf(result.test_accuracy());
@@ -60,10 +57,11 @@ bool OutputPlan::Settle(const JobFacts& facts, JobEvents&) {
   const uint64_t to_be_seen = std::max(facts.phase_version, facts.placement_version);
   if (facts.view.phase() == v1::SAVING && facts.members.ServersHaveSeen(to_be_seen) &&
       !std::exchange(is_name_asked_for_, true)) {
-    work_ = [metadata = MetadataOf(facts.job, facts.training.steps_total(), *facts.result),
-             hash = facts.result->parameters_xxh3()](ModelOutput& file) {
-      return file.Publish(metadata, hash);
-    };
+    const v1::ReportResultRequest& result = *facts.result;
+    std::optional<uint64_t> hash;
+    if (result.has_parameters_xxh3()) hash = result.parameters_xxh3();
+    work_ = [metadata = MetadataOf(facts.job, facts.training.steps_total(), result),
+             hash](ModelOutput& file) { return file.Publish(metadata, hash); };
   }
   return false;
 }

@@ -47,6 +47,7 @@ class Job(OpenCollectives):
         self._shared_layers: list[Layer] = []  # of several tables
         self._learning_rate: Optional[float] = None
         self._is_replaceable = False  # as of connect
+        self._is_of_ranks = False  # the worker is several processes
         self._is_finished = False
         self._must_report = False
         self._has_left = False
@@ -65,7 +66,8 @@ class Job(OpenCollectives):
 
     def table(self, name: str, initial: Any, *, optimizer: Optional[Optimizer] = None,
               layer: Optional[int] = None, stddev: float = 0.0,
-              replies_mean: bool = False) -> Table:
+              replies_mean: bool = False, _elsewhere: bool = False,
+              _tensor: Optional[str] = None) -> Table:
         """Adds a parameter tensor. Every worker adds the same tables in the same order.
 
         name: no two tables have the same.
@@ -86,14 +88,16 @@ class Job(OpenCollectives):
             raise _errors.InvalidArgument(
                 f"table {name}: expected a shape, or an array of initial values, got {initial}; "
                 "(8,) is the shape of 8 values")
+        if _elsewhere:
+            initial = tuple(initial)
         is_shape = (isinstance(initial, tuple)
                     and all(isinstance(size, numbers.Integral) for size in initial))
         memory = None if is_shape else _memory.memory_of(initial)
         shape = tuple(int(size) for size in initial) if is_shape else _shape_of(initial)
         index = self._layer_index(layer)
         stddev = float_of("stddev", stddev)
-        number = self._add_table(name, shape, optimizer, index, memory, stddev,
-                                 replies_mean)
+        number = self._add_table(name, shape, optimizer, index, memory, stddev, replies_mean,
+                                 _elsewhere, _tensor)
         if index not in self._layers:
             self._layers[index] = Layer(self._open, index)
         table = Table(self._open, number, name, shape, self._layers[index])
@@ -146,8 +150,12 @@ class Job(OpenCollectives):
 
     def _add_table(self, name: str, shape: tuple[int, ...], optimizer: Optional[Optimizer],
                    layer: int, memory: Optional[_memory.Memory], stddev: float,
-                   replies_mean: bool) -> int:
-        """Returns the table's number."""
+                   replies_mean: bool, elsewhere: bool, tensor: Optional[str]) -> int:
+        """Returns the table's number.
+
+        elsewhere: another process of the worker exchanges it.
+        tensor: the table is rows of the tensor of this name.
+        """
         if memory is not None and memory.on_gpu:
             raise _errors.InvalidArgument(
                 f"table {name}: expected initial values in the CPU's memory; copy them there")
@@ -162,8 +170,9 @@ class Job(OpenCollectives):
             self._open.pointer(), _library.TableStruct(
                 struct_size=ctypes.sizeof(_library.TableStruct), name=_bytes_of(name),
                 shape=(ctypes.c_uint64 * len(shape))(*shape), dimensions=len(shape), layer=layer,
-                initial_from_worker=memory is not None, initial_stddev=stddev,
-                replies_mean=replies_mean, **fields),
+                initial_from_worker=memory is not None or elsewhere, initial_stddev=stddev,
+                replies_mean=replies_mean, elsewhere=elsewhere,
+                tensor=None if tensor is None else _bytes_of(tensor), **fields),
             number))
         return number.value
 
@@ -180,13 +189,11 @@ class Job(OpenCollectives):
                 round_seconds=float_of("round_seconds", round_seconds),
                 **{argument: int(value) for argument, value in whole.items()})))
 
-    def _note_round(self, local_steps: int, drift: float) -> float:
-        """What the round is that is under way, for progress and reports. Before `end_step`. Returns
-        the drift."""
+    def _note_round(self, local_steps: int, drift: float) -> None:
+        """What the round is that is under way, for progress and reports. Before `end_step`."""
         expect_whole("local_steps", local_steps, 2**63)
         _library.check(self._open.library.capstan_note_round(
             self._open.pointer(), int(local_steps), float_of("drift", drift)))
-        return drift
 
     def _advise_on_gradients(self, text: str) -> None:
         """What errors say about gradients that are not finite."""
@@ -204,6 +211,10 @@ class Job(OpenCollectives):
     def rank(self) -> int:
         """This worker's, from 0. -1 before `start`."""
         return int(self._open.library.capstan_rank(self._open.pointer()))
+
+    @property
+    def _incarnation(self) -> int:
+        return int(self._open.library.capstan_incarnation(self._open.pointer()))
 
     @property
     def num_workers(self) -> int:
@@ -278,6 +289,10 @@ class Job(OpenCollectives):
             layer.expect_complete()
         self._open.wait_for(self._open.library.capstan_end_step, loss, int(samples))
 
+    def _wait_for_all(self) -> None:
+        """Until no exchange is open."""
+        self._open.wait_for(self._open.library.capstan_wait, -1)
+
     def finish(self) -> bool:
         """No further step. Waits until all workers have done theirs, which are equally many.
 
@@ -301,6 +316,8 @@ class Job(OpenCollectives):
     def leave(self) -> None:
         """Leaves the job after the step under way: the others go on, and another process may take
         this one's place. A later call raises LeftJob."""
+        if self._is_of_ranks:  # others may have exchanges under way, and were not asked
+            return self.fail("a rank of the worker was asked to end")
         _library.check(self._open.library.capstan_leave(self._open.pointer()))
         self._has_left = True
 

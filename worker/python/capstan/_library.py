@@ -10,7 +10,7 @@ from ctypes import c_uint32, c_void_p
 
 from capstan import _errors
 
-API_VERSION = 6
+API_VERSION = 7
 
 OK = 0
 TIMEOUT = 1
@@ -78,7 +78,8 @@ class ConnectOptions(Structure):
         ("metrics_listen", c_char_p),
         ("health_listen", c_char_p),
         ("replaceable", c_int32),
-        ("reserved", c_int32),
+        ("part", c_int32),
+        ("incarnation", c_uint64),
     ]
 
 
@@ -98,6 +99,10 @@ class TableStruct(Structure):
         ("initial_stddev", c_double),
         ("dense_optimizer", POINTER(DenseOptimizerStruct)),
         ("replies_mean", c_int32),
+        ("reserved", c_int32),
+        ("elsewhere", c_int32),
+        ("reserved2", c_int32),
+        ("tensor", c_char_p),
     ]
 
 
@@ -161,6 +166,7 @@ FUNCTIONS: dict[str, tuple[object, list[object]]] = {
     "capstan_step": (c_int64, [c_void_p]),
     "capstan_steps_of_job": (c_int64, [c_void_p]),
     "capstan_keeps_values": (c_int32, [c_void_p]),
+    "capstan_incarnation": (c_uint64, [c_void_p]),
     "capstan_values": (c_void_p, [c_void_p, c_int32]),
     "capstan_gradient": (c_void_p, [c_void_p, c_int32]),
     "capstan_read_values": (c_int32, [c_void_p, c_int32, c_void_p, c_size_t, c_int32]),

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Optional, Sequence
+from typing import Optional, Sequence, Union
 
 import torch
 
 from capstan._table import Table
 from capstan._torch_carriers import gradient_of, values_of
 from capstan._torch_plan import Planned
-from capstan._torch_ranks import Ranks, own_part
+from capstan._torch_ranks import LateTable, Ranks, own_part
 
 
 class LocalParameter:
@@ -19,19 +19,24 @@ class LocalParameter:
     The library's values are those that the worker had last taken in, as long as no exchange of the
     table is open.
 
-    ranks: those that are one worker. The first of them has the table, and the others have none.
+    ranks: those that are one worker. Each has the table of its shard; or else the first one has that
+    of the whole, and the others have none.
     """
 
-    def __init__(self, planned: Planned, table: Optional[Table], ranks: Optional[Ranks]) -> None:
+    def __init__(self, planned: Planned, table: Union[Table, LateTable],
+                 ranks: Optional[Ranks]) -> None:
         self.name = planned.name
         self.tensor = planned.tensor
-        self._table = table
+        self._late = table
+        self._table: Optional[Table] = None
+        self.is_shared = ranks is not None and ranks.shards_of(planned.tensor) is None
         self._ranks = ranks
         self._values: Optional[torch.Tensor] = None  # the library's
         self._pushed: Optional[torch.Tensor] = None  # the values when it was pushed
 
     def begin(self) -> None:
         """The job has started."""
+        self._table = self._late.table if isinstance(self._late, LateTable) else self._late
         if self._table is not None:
             self._values = values_of(self._table)
             self._gradient = gradient_of(self._table)
@@ -43,8 +48,9 @@ class LocalParameter:
         """
         if keeps:
             self._pushed = own_part(self.tensor.detach()).clone()
-        if self._ranks is None:
-            return self._push(self.tensor.detach())
+        if self._ranks is None or not self.is_shared:
+            # A shard may be empty.
+            return (0.0, 0.0) if self._table is None else self._push(own_part(self.tensor.detach()))
         whole = self._ranks.whole(self.tensor)
         return self._ranks.in_first(lambda: self._push(whole)) or (0.0, 0.0)
 
@@ -87,9 +93,10 @@ class LocalParameter:
 
     def _new(self) -> torch.Tensor:
         """This rank's part."""
-        if self._ranks is not None:
+        if self._ranks is not None and self.is_shared:
             return self._ranks.part(self.tensor, self._values)
-        assert self._values is not None
+        if self._values is None:  # of an empty shard
+            return own_part(self.tensor.detach())
         return self._values
 
     def _rounded(self, values: torch.Tensor) -> torch.Tensor:

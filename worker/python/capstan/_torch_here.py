@@ -82,7 +82,7 @@ class HereTrainer:
     def _start(self, job: Union[Job, RanksJob]) -> None:
         """From then on all workers have the same parameters and buffers."""
         for one in self._parameters:
-            one.table = job.table(one.name, one.planned.initial(), replies_mean=True)
+            one.late = one.planned.table(job, replies_mean=True)
         buffers = Buffers(job, self._plan)
         job.start()
         if isinstance(job, RanksJob):
@@ -193,8 +193,9 @@ class HereTrainer:
         has_gradient = ranks.any([one.tensor.grad is not None for one in self._parameters])
         for one, has in zip(reversed(self._parameters), reversed(has_gradient)):
             one.send_of_ranks(has)
-        for one, is_new in zip(self._parameters, ranks.from_first(
-                lambda: [one.has_new_mean() for one in self._parameters])):
+        # A rank without rows of a tensor has an empty gradient, if the others have one.
+        are_new = ranks.any([one.has_new_mean() for one in self._parameters])
+        for one, is_new in zip(self._parameters, are_new):
             one.take_mean(is_new)
 
     @contextlib.contextmanager

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Optional
+from typing import Optional, Union
 
 import torch
 
 from capstan._table import Table
 from capstan._torch_carriers import gradient_of, plain, values_of
 from capstan._torch_plan import Planned
-from capstan._torch_ranks import Ranks, own_part
+from capstan._torch_ranks import LateTable, Ranks, own_part
 
 
 class HereParameter:
@@ -20,14 +20,18 @@ class HereParameter:
         self.name = planned.name
         self.tensor = planned.tensor
         self.ranks = ranks  # those that are this worker, if they are several
-        self.table: Optional[Table] = None  # without a job, and but in the first of the ranks
+        # They exchange it by the first of them, and not each one its shard.
+        self.is_shared = ranks is not None and ranks.shards_of(planned.tensor) is None
+        self.late: Union[Table, LateTable, None] = None
+        self.table: Optional[Table] = None  # none without a job, or where it is another rank's
         self.is_sent = False  # in this step
 
     def begin(self) -> None:
         """The job has begun: takes its values."""
-        if self.ranks is not None:
+        self.table = self.late.table if isinstance(self.late, LateTable) else self.late
+        if self.ranks is not None and self.is_shared:
             self.ranks.in_first(self._begin)
-        else:
+        elif self.table is not None:
             self._begin()
         with torch.no_grad():
             own_part(self.tensor).copy_(self._values())
@@ -39,11 +43,12 @@ class HereParameter:
 
     def _values(self) -> torch.Tensor:
         """The library's; of several ranks this one's part."""
-        whole = None if self.table is None else values_of(self.table)
-        if self.ranks is not None:
-            return self.ranks.part(self.tensor, whole)
-        assert whole is not None
-        return whole
+        values = None if self.table is None else values_of(self.table)
+        if self.ranks is not None and self.is_shared:
+            return self.ranks.part(self.tensor, values)
+        if values is None:  # of an empty shard
+            return own_part(self.tensor.detach())
+        return values
 
     def send(self) -> None:
         self.is_sent = True
@@ -60,6 +65,10 @@ class HereParameter:
         assert self.ranks is not None
         self.is_sent = True
         gradient = self.tensor.grad
+        if not self.is_shared:
+            if self.table is not None:
+                self._push(None if gradient is None else own_part(plain(self.tensor, gradient)))
+            return
         if not has_gradient:
             self.ranks.in_first(lambda: self._push(None))
             return

@@ -11,7 +11,7 @@ from capstan._errors import InvalidArgument
 from capstan._job import Job
 from capstan._table import Table
 from capstan._torch_optimizers import restore_groups
-from capstan._torch_ranks import Ranks, RanksJob, is_sharded, of_parts
+from capstan._torch_ranks import Ranks, RanksJob, is_sharded, of_parts, own_part
 
 _MOST_ARRAYS = 16
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16)
@@ -23,6 +23,7 @@ class Kept(Protocol):
     tensor: torch.Tensor
     table: Optional[Table]
     ranks: Optional[Ranks]
+    is_shared: bool
 
 
 class HereState:
@@ -50,8 +51,9 @@ class HereState:
                      if _is_like(value, one.tensor)][:_MOST_ARRAYS]
             tensors = [state.pop(name) for name in taken]
             arrays.append([(name, value.dtype) for name, value in zip(taken, tensors)])
-            if self.keeps and self._is_keeper and (one.table is not None or one.ranks is not None):
-                floats = [_floats(value, one.ranks) for value in [one.tensor, *tensors]]
+            if self.keeps and self._is_keeper and (one.table is not None or one.is_shared):
+                floats = [_floats(value, one.ranks if one.is_shared else None)
+                          for value in [one.tensor, *tensors]]
                 _first(one, lambda table: table.keep(floats, is_last=self.is_last))
         return {"optimizers": wholes, "arrays": arrays}
 
@@ -65,9 +67,11 @@ class HereState:
         places = self._places(wholes)
         for one, arrays in zip(self._parameters, saved["arrays"]):
             for number, (name, dtype) in enumerate(arrays):
-                array: Any = torch.empty(one.tensor.shape, dtype=torch.float32)
-                _first(one, lambda table: table.read_optimizer_state(number, array))
-                if one.ranks is not None:
+                shape = one.tensor.shape if one.is_shared else own_part(one.tensor).shape
+                array: Any = torch.empty(shape, dtype=torch.float32)
+                if one.table is not None or one.is_shared:
+                    _first(one, lambda table: table.read_optimizer_state(number, array))
+                if one.ranks is not None and one.is_shared:
                     array = one.ranks.part(one.tensor, array)
                 array = array.to(dtype)
                 if is_sharded(one.tensor):
@@ -97,7 +101,7 @@ def _first(one: Kept, call: Callable[[Table], object]) -> None:
         assert one.table is not None
         call(one.table)
 
-    if one.ranks is None:
+    if one.ranks is None or not one.is_shared:
         call_with_table()
     else:
         one.ranks.in_first(call_with_table)
@@ -118,4 +122,5 @@ def _floats(tensor: torch.Tensor, ranks: Optional[Ranks]) -> torch.Tensor:
         tensor = ranks.whole(tensor)
     elif ranks is not None and not ranks.leads:
         return tensor  # nobody asks for it
-    return tensor.detach().to("cpu", torch.float32).contiguous()
+    own: torch.Tensor = own_part(tensor.detach())
+    return own.to("cpu", torch.float32).contiguous()

@@ -95,17 +95,18 @@ class LocalStepsTrainer:
 
     def _start(self, job: Union[Job, RanksJob], outer: Optimizer) -> None:
         """From then on all workers have the same parameters and buffers."""
-        parameters = [LocalParameter(one, job.table(one.name, one.initial(), optimizer=outer),
-                                     self._ranks) for one in self._plan.parameters]
+        parameters = [LocalParameter(one, one.table(job, optimizer=outer), self._ranks)
+                      for one in self._plan.parameters]
         buffers = Buffers(job, self._plan)
         job._set_local_steps(self._rhythm.sync_every, self._rhythm.round_seconds,
                              self._rhythm.fragments, self._rhythm.delay)
         job.start()
         if isinstance(job, RanksJob):
             job.expect_same([(one.name, one.tensor) for one in self._plan.parameters])
-        self._wait_for(parameters)
         for one in parameters:
             one.begin()
+        self._wait_for(parameters)
+        for one in parameters:
             one.replace()
         buffers.take()
         self._fragments = [Fragment([parameters[index] for index in indices])
@@ -205,14 +206,17 @@ class LocalStepsTrainer:
 
     def _wait_for(self, parameters: Iterable[LocalParameter]) -> None:
         """For their new values."""
+        shared = [one for one in parameters if one.is_shared]
+
         def wait() -> None:
-            for one in parameters:
+            for one in shared:
                 one.wait()
 
-        if self._ranks is None:
-            wait()
-        else:
+        if self._ranks is not None and shared:
             self._ranks.from_first(wait)
+        for one in parameters:
+            if not one.is_shared:
+                one.wait()
 
     def _take(self, fragment: Fragment) -> None:
         """Waits for the fragment's new values, and brings them into the model."""
@@ -237,6 +241,10 @@ class LocalStepsTrainer:
         self._reshard()
         self._structure.expect_unchanged()
         self._plan.expect_frozen()
+        if self._ranks is not None:
+            squares = torch.tensor(self._squares, dtype=torch.float64, device="cpu")
+            self._ranks.combine(squares, "sum")
+            self._squares = squares.tolist()
         self.drift = math.sqrt(self._squares[0] / self._squares[1]) if self._squares[1] > 0 else 0.0
         loss, samples = self._loss.value, self._samples
         self._loss, self._samples = _Mean(), 0
@@ -244,7 +252,7 @@ class LocalStepsTrainer:
         if isinstance(self.job, AloneJob):
             self.job.end_step()
         else:
-            self.drift = self.job._note_round(self._rounds.local_step, self.drift)
+            self.job._note_round(self._rounds.local_step, self.drift)
             self.job.end_step(loss, samples)
         self.states.note_step()
         self._has_looked = False

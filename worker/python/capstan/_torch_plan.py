@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Optional
+from typing import Any, Optional, Union
 
 import torch
 
 from capstan._errors import InvalidArgument, WrongOrder
+from capstan._job import Job
 from capstan._optimizers import Optimizer
+from capstan._table import Table
 from capstan._torch_embedding_bag import EmbeddingBag
 from capstan._torch_memory import expect_own_memory, repeats_elements, tensors_of
 from capstan._torch_modules import expect_trainable_modules
 from capstan._torch_optimizers import server_optimizers
-from capstan._torch_ranks import Ranks, is_sharded
+from capstan._torch_ranks import LateTable, Ranks, RanksJob, is_sharded
 from capstan._torch_shared_state import SharedState, whole_of
 
 BUFFERS = "capstan.buffers"  # the table of SharedState
@@ -31,6 +33,12 @@ class Planned:
     def initial(self) -> torch.Tensor:
         """Its values, in the CPU's memory, row-major. Of a sharded one all ranks ask."""
         return whole_of(self.tensor).cpu().contiguous()
+
+    def table(self, job: Union[Job, RanksJob], **options: Any) -> Union[Table, LateTable]:
+        """Its table; of several ranks that of this rank's shard, if it has one."""
+        if isinstance(job, RanksJob):
+            return job.tables(self.name, self.tensor, **options)
+        return job.table(self.name, self.initial(), **options)
 
 
 class Plan:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import collections
 import ctypes
 import functools
 import inspect
+import math
 import os
+import pickle
 import weakref
 import zlib
-from typing import Any, Callable, Iterable, Optional, Sequence, Union
+from typing import Any, Callable, Iterable, NamedTuple, Optional, Sequence, Union
 
 import torch
 
-from capstan import _library
+from capstan import _connect, _library
 from capstan._alone_job import AloneJob
 from capstan._collectives import Collectives, Part, operation_of
 from capstan._errors import Error, InvalidArgument, LeftJob, WrongOrder
@@ -23,6 +26,8 @@ from capstan._torch_shared_state import whole_of
 
 _DTYPES = {_library.FLOAT32: torch.float32, _library.FLOAT64: torch.float64,
            _library.INT64: torch.int64}
+_MOST_KEPT_BYTES = 1 << 16
+_PLACES: collections.deque[torch.Tensor] = collections.deque(maxlen=64)  # as Ranks._place
 
 
 def is_sharded(tensor: torch.Tensor) -> bool:
@@ -30,9 +35,15 @@ def is_sharded(tensor: torch.Tensor) -> bool:
     return hasattr(tensor, "full_tensor")
 
 
-def own_part(tensor: Any) -> Any:
+def own_part(tensor: Any) -> torch.Tensor:
     """The tensor, or this rank's part of it."""
-    return tensor.to_local() if is_sharded(tensor) else tensor
+    part: torch.Tensor = tensor.to_local() if is_sharded(tensor) else tensor
+    return part
+
+
+def _told(error: BaseException) -> tuple[type[BaseException], str]:
+    """What other ranks hear of it."""
+    return type(error) if isinstance(error, (Error, LeftJob)) else RuntimeError, str(error)
 
 
 class Ranks:
@@ -75,7 +86,7 @@ class Ranks:
 
     @property
     def leads(self) -> bool:
-        """Whether this rank talks to the job, for all of them."""
+        """Whether this rank is the worker, and speaks for all of them."""
         return self.rank == 0
 
     def expect_shards(self, named: Iterable[tuple[str, Any]]) -> None:
@@ -95,16 +106,39 @@ class Ranks:
         result = self.in_first(call)
         error, self._error = self._error, None
         if error is not None:
-            told[1:] = [type(error) if isinstance(error, (Error, LeftJob)) else RuntimeError,
-                        str(error)]
+            told[1:] = _told(error)
         elif to_all:
             told[0] = result
-        self._dist.broadcast_object_list(told, src=self._all[0], group=self._group)
+        told = self._told_by_first(told)
         if error is not None:
             raise error
         if told[1] is not None:
             raise told[1](told[2])
         return result if self.leads else told[0]
+
+    def _told_by_first(self, data: Any) -> Any:
+        """The leader's data, in all ranks."""
+        text = pickle.dumps(data) if self.leads else b""
+        size = self._place(torch.tensor([len(text)], dtype=torch.int64, device="cpu"))
+        self._dist.broadcast(size, self._all[0], group=self._group)
+        place = torch.zeros(int(size), dtype=torch.uint8, device="cpu")
+        if self.leads:
+            place.copy_(torch.frombuffer(bytearray(text), dtype=torch.uint8))
+        place = self._place(place)
+        self._dist.broadcast(place, self._all[0], group=self._group)
+        whole = place.cpu()
+        return data if self.leads else pickle.loads(ctypes.string_at(whole.data_ptr(), whole.numel()))
+
+    def _place(self, values: torch.Tensor) -> torch.Tensor:
+        """A copy, or `values` themselves, where they can travel.
+
+        A small one stays for a while: a thread of Gloo that has the last hold of a tensor waits for
+        Python to free it, and a program that destroys the group then makes Python wait for the thread.
+        """
+        place = values.to(self._device)
+        if place.numel() * place.element_size() <= _MOST_KEPT_BYTES:
+            _PLACES.append(place)
+        return place
 
     def in_first(self, call: Callable[[], Any]) -> Any:
         """As from_first, but without an exchange: the other ranks hear of an error in the next
@@ -123,9 +157,15 @@ class Ranks:
         self._dist.gather_object(data, gathered, dst=self._all[0], group=self._group)
         return gathered or []
 
+    def to_all(self, data: Any) -> list[Any]:
+        """The data of all ranks."""
+        gathered: list[Any] = [None] * self.size
+        self._dist.all_gather_object(gathered, data, group=self._group)
+        return gathered
+
     def combine(self, values: torch.Tensor, op: str) -> None:
         """The "sum", "min" or "max" over the ranks takes the place of `values`, in the CPU's memory."""
-        place = values.to(self._device)
+        place = self._place(values)
         operation = {"sum": self._dist.ReduceOp.SUM, "min": self._dist.ReduceOp.MIN,
                      "max": self._dist.ReduceOp.MAX}[op]
         self._dist.all_reduce(place, op=operation, group=self._group)
@@ -133,7 +173,7 @@ class Ranks:
 
     def spread(self, values: torch.Tensor) -> None:
         """The leader's take the place of `values`, in the CPU's memory."""
-        place = values.to(self._device)
+        place = self._place(values)
         self._dist.broadcast(place, self._all[0], group=self._group)
         values.copy_(place)
 
@@ -142,6 +182,17 @@ class Ranks:
         values = torch.tensor([int(one) for one in flags], dtype=torch.int64, device="cpu")
         self.combine(values, "max")
         return [bool(one) for one in values.tolist()]
+
+    def shards_of(self, tensor: Any) -> Optional[list[tuple[int, ...]]]:
+        """The shape of each rank's part, if ranks have consecutive rows of a tensor. None: it is not
+        sharded, or in another way."""
+        if not is_sharded(tensor) or len(tensor.placements) != 1:
+            return None
+        if not tensor.placements[0].is_shard(0) or tensor.device_mesh.mesh.tolist() != self._all:
+            return None
+        rows = -(-tensor.shape[0] // self.size)  # as torch.chunk
+        return [(max(0, min(rows, tensor.shape[0] - rank * rows)), *tensor.shape[1:])
+                for rank in range(self.size)]
 
     def whole(self, tensor: Any) -> torch.Tensor:
         """In the leader: the whole of a sharded tensor, or of another one the mean over the ranks;
@@ -186,8 +237,25 @@ def of_parts(own: torch.Tensor, like: Any) -> Any:
                               run_check=False, shape=like.shape, stride=like.stride())
 
 
+class LateTable:
+    """A table that is there once the job has started, in the rank that exchanges it."""
+
+    def __init__(self) -> None:
+        self.table: Optional[Table] = None
+
+
+class _Added(NamedTuple):
+    late: LateTable
+    owner: int
+    name: str
+    initial: torch.Tensor  # in the owner its values; elsewhere the shape counts
+    options: dict[str, Any]
+
+
 class RanksJob(Collectives):
     """The job of a worker that is several ranks, as each of them has it. Not started.
+
+    The leader is the worker. A rank with tables of its own exchanges these by itself, as a part of it.
 
     connect: makes the leader's.
     """
@@ -197,10 +265,13 @@ class RanksJob(Collectives):
         self.rank = self.step = -1  # the worker's
         self.num_workers = self.steps = 0
         self._job: Optional[Job] = None  # in the leader
+        self._part: Optional[Job] = None  # in another rank with tables
+        self._added: list[_Added] = []  # until the start, in other ranks
         self._at_end: list[weakref.WeakMethod[Callable[[], None]]] = []
 
         def make() -> None:
             self._job = connect()
+            self._job._is_of_ranks = True
 
         ranks.from_first(make, to_all=False)
 
@@ -216,21 +287,51 @@ class RanksJob(Collectives):
         assert self._job is not None
         return self._job
 
-    def table(self, name: str, initial: Any, *, optimizer: Optional[Optimizer] = None,
-              replies_mean: bool = False) -> Optional[Table]:
-        """As Job.table, in the leader; None elsewhere."""
-        table: Optional[Table] = self._do(lambda job: job.table(
-            name, initial, optimizer=optimizer, replies_mean=replies_mean))
-        return table
+    def table(self, name: str, initial: torch.Tensor, *, owner: int = 0,
+              tensor: Optional[str] = None, optimizer: Optional[Optimizer] = None,
+              replies_mean: bool = False) -> LateTable:
+        """As Job.table, of the rank `owner`. What is wrong with it is said at the start.
+
+        tensor: it is rows of the tensor of this name.
+        """
+        if owner != self.ranks.rank:  # the values are not needed
+            initial = torch.empty((), device="cpu").expand(initial.shape)
+        added = _Added(LateTable(), owner, name, initial,
+                       {"optimizer": optimizer, "replies_mean": replies_mean, "_tensor": tensor})
+        if self.ranks.leads:
+            self.ranks.in_first(lambda: self._add_table(self._leaders(), added))
+        else:
+            self._added.append(added)
+        return added.late
+
+    def tables(self, name: str, tensor: Any, **options: Any) -> LateTable:
+        """The table of a parameter, or that of this rank's shard: each rank exchanges its own."""
+        shapes = self.ranks.shards_of(tensor)
+        if shapes is None:
+            return self.table(name, whole_of(tensor).cpu().contiguous(), **options)
+        own = LateTable()
+        for rank, shape in enumerate(shapes):
+            if math.prod(shape) == 0:
+                continue
+            initial = (own_part(tensor.detach()).cpu().contiguous() if rank == self.ranks.rank
+                       else torch.empty((), device="cpu").expand(shape))
+            late = self.table(f"{name}/shard{rank}of{len(shapes)}", initial, owner=rank,
+                              tensor=name, **options)
+            if rank == self.ranks.rank:
+                own = late
+        return own
+
+    def _add_table(self, job: Job, one: _Added) -> None:
+        is_own = one.owner == self.ranks.rank
+        initial: Any = one.initial if is_own else tuple(one.initial.shape)
+        table = job.table(one.name, initial, _elsewhere=not is_own, **one.options)
+        one.late.table = table if is_own else None
 
     def _set_local_steps(self, *settings: Any) -> None:
         self._do(lambda job: job._set_local_steps(*settings))
 
-    def _note_round(self, local_steps: int, drift: float) -> float:
-        def note(job: Job) -> float:
-            return job._note_round(local_steps, drift)
-
-        return float(self._ask(note))
+    def _note_round(self, local_steps: int, drift: float) -> None:
+        self._do(lambda job: job._note_round(local_steps, drift))
 
     def _advise_on_gradients(self, text: str) -> None:
         if self._job is not None:
@@ -242,11 +343,40 @@ class RanksJob(Collectives):
             self._job._call_at_end(call)
 
     def start(self) -> None:
-        def start(job: Job) -> tuple[int, int, int, int]:
+        def start(job: Job) -> tuple[int, int, int, int, int]:
             job.start()
-            return job.rank, job.num_workers, job.steps, job.step
+            return job.rank, job.num_workers, job.steps, job.step, job._incarnation
 
-        self.rank, self.num_workers, self.steps, self.step = self._ask(start)
+        self.rank, self.num_workers, self.steps, self.step, incarnation = self._ask(start)
+
+        def start_part() -> None:
+            self._part = _connect.connect(rank=self.rank, _part=self.ranks.rank,
+                                          _incarnation=incarnation)
+            self._part._is_of_ranks = True
+            for one in self._added:
+                self._add_table(self._part, one)
+            self._part.start()
+
+        has_part = any(one.owner == self.ranks.rank for one in self._added)
+        self._together(start_part if has_part else None)
+        self._added.clear()
+
+    def _together(self, call: Optional[Callable[[], object]]) -> None:
+        """Returns once each rank has called its own. If one has failed, its error is raised in all."""
+        error: Optional[BaseException] = None
+        try:
+            if call is not None:
+                call()
+        except (Exception, LeftJob) as own_error:
+            error = own_error
+        if not self.ranks.any([error is not None])[0]:
+            return
+        errors = self.ranks.to_all(None if error is None else _told(error))
+        if error is not None:
+            raise error
+        rank = next(number for number, one in enumerate(errors) if one is not None)
+        kind, text = errors[rank]
+        raise kind(f"rank {rank} of the group: {text}")
 
     def expect_same(self, named: Iterable[tuple[str, Any]]) -> None:
         """Raises InvalidArgument if another worker has other ranks, or other shards. Under BSP."""
@@ -280,20 +410,35 @@ class RanksJob(Collectives):
             return job.step
 
         self.step = self._ask(end)
+        if self._part is not None:
+            self._part.end_step()
 
     def finish(self) -> bool:
         """In all ranks whether this worker evaluates."""
-        return bool(self._ask(lambda job: job.finish()))
+        # The leader's last step counts as the worker's: no other rank has an exchange open then.
+        self._together(None if self._part is None else self._part._wait_for_all)
+        own = self._job or self._part
+        evaluates = False
+
+        def finish(job: Job) -> None:
+            nonlocal evaluates
+            evaluates = job.finish()
+
+        # Side by side: the last checkpoint waits for each one's state. Then all have the final values.
+        self._together(None if own is None else functools.partial(finish, own))
+        return bool(self.ranks.from_first(lambda: evaluates))
 
     def report(self, *result: Any, **named: Any) -> None:
         """As Job.report. The leader's counts; no exchange, so that it may be the only one."""
-        if self._job is not None:
-            self._job.report(*result, **named)
+        own = self._job or self._part
+        if own is not None:
+            own.report(*result, **named)
 
     def close(self) -> None:
         """As Job.close. No exchange."""
-        if self._job is not None:
-            self._job.close()
+        own = self._job or self._part
+        if own is not None:
+            own.close()
         for reference in self._at_end:
             call = reference()
             if call is not None:
@@ -319,7 +464,10 @@ class RanksJob(Collectives):
         self._do(put)
 
     def worker_state_is_due(self) -> bool:
-        return bool(self._ask(lambda job: job.worker_state_is_due()))
+        is_due = bool(self._ask(lambda job: job.worker_state_is_due()))
+        # The servers ask each rank for what belongs to its tables.
+        own = self._part is not None and self._part.worker_state_is_due()
+        return self.ranks.any([is_due or own])[0]
 
     def _name_of(self, name: str, rank: int) -> str:
         return f"{name}/{rank}of{self.ranks.size}"
@@ -370,9 +518,9 @@ def ranks_of(group: Optional[Any], job: Optional[Job]) -> Optional[Ranks]:
     if group is None:
         return None
     if job is not None:
-        raise InvalidArgument("job: not with group, whose first rank alone connects")
+        raise InvalidArgument("job: not with group, whose ranks connect by themselves")
     ranks = Ranks(group)
-    if not os.environ.get("CAPSTAN_COORDINATOR"):
+    if ranks.any([not os.environ.get("CAPSTAN_COORDINATOR")])[0]:
         raise InvalidArgument("group: CAPSTAN_COORDINATOR is not set, so there is no job; capstan run "
                               "starts one, with torchrun in its --worker_command")
     return ranks

@@ -12,7 +12,7 @@ from capstan._table import Table
 from capstan._torch_carriers import values_of
 from capstan._torch_parameter import Parameter
 from capstan._torch_plan import BUFFERS, Plan
-from capstan._torch_ranks import RanksJob
+from capstan._torch_ranks import LateTable, RanksJob
 from capstan._torch_rows import Rows
 
 
@@ -47,9 +47,9 @@ class Buffers:
     def __init__(self, job: Union[Job, RanksJob], plan: Plan, suffix: str = "") -> None:
         self._state = plan.shared_state
         self._ranks = job.ranks if isinstance(job, RanksJob) else None
-        self._table: Optional[Table] = None
+        self._late: Union[Table, LateTable, None] = None
         if not self._state.is_empty:
-            self._table = job.table(BUFFERS + suffix, self._state.floats(), optimizer=SGD(1.0))
+            self._late = job.table(BUFFERS + suffix, self._state.floats(), optimizer=SGD(1.0))
 
     def take(self) -> None:
         """After the job's start: as SharedState.take."""
@@ -64,6 +64,7 @@ class Buffers:
         self._state.take(floats)
 
     def _values(self) -> torch.Tensor:
-        assert self._table is not None
-        self._table.wait()
-        return values_of(self._table)
+        table = self._late.table if isinstance(self._late, LateTable) else self._late
+        assert table is not None
+        table.wait()
+        return values_of(table)

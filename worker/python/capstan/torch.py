@@ -236,9 +236,9 @@ class LocalSteps(LocalStepsTrainer):
         a restored job then has the bits of an undisturbed one. At most 64 MiB with all other states.
         Unless given: of models with up to 4 million parameters.
     group: a process group of torch.distributed whose ranks are one worker: all of them make the same
-        calls. Its first rank talks to the servers, for all. Of sharded parameters (DTensor, as of
-        FSDP2) each rank has its part, and the mesh is of the group's ranks. Other parameters are
-        averaged over the ranks before a push.
+        calls. Of sharded parameters (DTensor, as of FSDP2) each rank has its part, the mesh is of the
+        group's ranks, and each rank exchanges its own with the servers. Other parameters are averaged
+        over the ranks before a push, by the first one.
     job: as of attach. Without a job `inner` is all that steps.
 
     Raises InvalidArgument: settings that do not fit each other, the model or those of other workers.
