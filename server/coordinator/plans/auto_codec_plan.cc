@@ -20,6 +20,8 @@ namespace {
 
 // So many show what a step is like.
 constexpr int64_t kMeasuredSteps = 10;
+// The same of rounds of local steps, which may take an hour each.
+constexpr int64_t kMeasuredRounds = 5;
 
 double EncodedBytes(const Codec& codec, uint64_t elements, uint64_t slice_bytes) {
   const Slicing slicing(elements, slice_bytes);
@@ -109,7 +111,7 @@ void AutoCodecPlan::OnServerLost(const LostServer&, const JobFacts& facts) {
   begins_.clear();
 }
 
-std::optional<v1::Progress> AutoCodecPlan::MeasuredOf(const Member& worker) {
+std::optional<v1::Progress> AutoCodecPlan::MeasuredOf(const Member& worker, int64_t least_steps) {
   v1::Progress measured = worker.progress;
   int64_t first_step = first_step_;
   if (loss_version_ > 0) {
@@ -123,7 +125,7 @@ std::optional<v1::Progress> AutoCodecPlan::MeasuredOf(const Member& worker) {
     measured.set_seconds(measured.seconds() - begin.progress->seconds());
     measured.set_seconds_waiting(measured.seconds_waiting() - begin.progress->seconds_waiting());
   }
-  if (measured.steps_done() < first_step + kMeasuredSteps) return std::nullopt;
+  if (measured.steps_done() < first_step + least_steps) return std::nullopt;
   return measured;
 }
 
@@ -131,12 +133,14 @@ bool AutoCodecPlan::Settle(const JobFacts& facts, JobEvents& events) {
   if (facts.view.phase() != v1::TRAINING) return false;
   if (!is_wanted_ || has_chosen()) return false;
   const std::vector<const Member*> computing = facts.members.Computing();
+  const bool has_rounds = facts.view.has_local_steps();
   std::vector<v1::Progress> measured;
   for (const Member* worker : computing) {
-    if (auto progress = MeasuredOf(*worker)) measured.push_back(*std::move(progress));
+    auto progress = MeasuredOf(*worker, has_rounds ? kMeasuredRounds : kMeasuredSteps);
+    if (progress.has_value()) measured.push_back(*std::move(progress));
   }
   if (measured.empty() || measured.size() < computing.size()) return false;
-  choice_ = Choose(measured);
+  choice_ = Choose(measured, has_rounds ? "round" : "step");
   is_lasting_ = IsMeasured(links_.slowest());
   events.emplace_back(absl::StrCat("auto codecs: ", choice_.text()));
   return true;
@@ -174,7 +178,8 @@ double AutoCodecPlan::CostOf(const Table& table) const {
          (bytes.pulled + bytes.pushed * workers_ / servers_) / links.decode_bytes_per_second();
 }
 
-v1::AutoCodecs AutoCodecPlan::Choose(const std::vector<v1::Progress>& measured) const {
+v1::AutoCodecs AutoCodecPlan::Choose(const std::vector<v1::Progress>& measured,
+                                     absl::string_view step_name) const {
   const v1::LinkMeasurement& links = links_.slowest();
   v1::AutoCodecs choice;
   if (tables_.empty() || !IsMeasured(links)) {
@@ -205,16 +210,16 @@ v1::AutoCodecs AutoCodecPlan::Choose(const std::vector<v1::Progress>& measured) 
   std::sort(choice.mutable_tables()->begin(), choice.mutable_tables()->end());
   const bool pays = !names.empty();
   const std::string why = absl::StrFormat(
-      "a step of %.3g s waits %.3g s for the network; on links of %.3g Gbit/s int8 saves %.3g s, "
+      "a %s of %.3g s waits %.3g s for the network; on links of %.3g Gbit/s int8 saves %.3g s, "
       "and coding takes %.3g s",
-      times.step, times.waiting, links.bytes_per_second() * 8e-9, pays ? saved : saved_by_all,
-      pays ? cost : cost_of_all);
+      step_name, times.step, times.waiting, links.bytes_per_second() * 8e-9,
+      pays ? saved : saved_by_all, pays ? cost : cost_of_all);
   if (!pays) {
     choice.set_text(StaysText(why));
     return choice;
   }
   choice.set_first_step(FirstStepAfterNews(times.least_steps, times.step));
-  choice.set_text(absl::StrCat("int8 from step ", choice.first_step(), " on for ",
+  choice.set_text(absl::StrCat("int8 from ", step_name, " ", choice.first_step(), " on for ",
                                names.size() == tables_.size()
                                    ? "all tables that have it"
                                    : absl::StrCat("the tables ", absl::StrJoin(names, ", ")),

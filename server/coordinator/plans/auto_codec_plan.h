@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/string_view.h"
 #include "common/base/ids.h"
 #include "proto/checkpoint.pb.h"
 #include "proto/coordinator_service.pb.h"
@@ -67,8 +68,10 @@ class AutoCodecPlan : public JobPlan {
   };
 
   // The progress of a worker since its measurement has begun; none: it has not begun.
-  std::optional<v1::Progress> MeasuredOf(const Member& worker);
-  v1::AutoCodecs Choose(const std::vector<v1::Progress>& measured) const;
+  std::optional<v1::Progress> MeasuredOf(const Member& worker, int64_t least_steps);
+  // `step_name` is for people.
+  v1::AutoCodecs Choose(const std::vector<v1::Progress>& measured,
+                        absl::string_view step_name) const;
   double CostOf(const Table& table) const;
 
   const v1::LinkReport& links_;

@@ -58,8 +58,10 @@ void Place(AutoCodecPlan& plan, const std::vector<v1::TableSpec>& tables = Table
   plan.OnPlacement(example.facts);
 }
 
-bool Settle(AutoCodecPlan& plan, const std::vector<v1::Progress>& computing) {
+bool Settle(AutoCodecPlan& plan, const std::vector<v1::Progress>& computing,
+            bool has_rounds = false) {
   ExampleFacts example(/*num_servers=*/2, static_cast<uint32_t>(computing.size()));
+  if (has_rounds) example.facts.view.mutable_local_steps()->set_sync_every(50);
   for (uint32_t id = 0; id < computing.size(); ++id) example.Worker(id).progress = computing[id];
   return plan.Settle(example.facts, example.events);
 }
@@ -152,6 +154,19 @@ TEST(AutoCodecPlanTest, EveryComputingWorkerHasDoneTenSteps) {
   EXPECT_FALSE(plan.has_chosen());
   EXPECT_TRUE(Settle(plan, {ten}));
   EXPECT_FALSE(Settle(plan, {ten})) << "once";
+}
+
+TEST(AutoCodecPlanTest, FiveRoundsOfLocalStepsAreEnough) {
+  const v1::LinkReport links = Links(12.5e6);
+  AutoCodecPlan plan(Job(), {}, links);
+  Place(plan);
+  const v1::Progress four = Steps(4, 100, 3.1), five = Steps(5, 100, 3.1);
+  EXPECT_FALSE(Settle(plan, {four, five}, /*has_rounds=*/true));
+  EXPECT_FALSE(Settle(plan, {five, five}));
+  EXPECT_TRUE(Settle(plan, {five, five}, /*has_rounds=*/true));
+  EXPECT_EQ(plan.choice().text().find("int8 from round 7 on for all tables that have it, because a "
+                                      "round of 100 s waits 3.1 s"),
+            0u);
 }
 
 TEST(AutoCodecPlanTest, FiguresThatAreNoneChooseFloat32) {
