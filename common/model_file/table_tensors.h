@@ -21,8 +21,8 @@ inline constexpr absl::string_view kStatePrefix = "optimizer.";
 // no dot, so the last dot ends the name of the table.
 std::string StateTensorName(absl::string_view table, absl::string_view array);
 
-// The tables as a file has them: those that are rows of one tensor are one, in the place of the
-// first.
+// The tables as a file of a model has them: tables that are rows of one tensor are joined, in the
+// place of the first one.
 google::protobuf::RepeatedPtrField<v1::TableSpec> WholeTensors(
     const google::protobuf::RepeatedPtrField<v1::TableSpec>& tables);
 

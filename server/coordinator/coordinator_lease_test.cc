@@ -96,7 +96,7 @@ TEST(CoordinatorHeartbeatTest, AnswersTheOlderOneOfTheSameMember) {
   EXPECT_FALSE(newer->has_value());
 }
 
-// Of another process of worker 0.
+// A heartbeat that another process of worker 0 sends.
 v1::HeartbeatRequest OfPart(ScriptedJob& job, uint64_t incarnation) {
   v1::HeartbeatRequest request;
   request.set_role(v1::HeartbeatRequest::WORKER);

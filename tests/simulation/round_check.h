@@ -53,7 +53,7 @@ class RoundCheck {
   void NoteState(const Sender& sender, const Payload& state);
   void NoteValues(const Sender& sender, SliceKey slice, Step step, const Payload& values);
   void CheckPush(const ExchangeRequest& request);
-  // Of a pull without a push.
+  // Looks at a pull that comes without a push.
   void CheckPull(SliceKey slice, Step step);
   // What the process has of the slice when it begins its first round.
   KnownSlice FirstOf(const Process& process, SliceKey slice) const;

@@ -56,7 +56,7 @@ class ScriptedProgram : public std::enable_shared_from_this<ScriptedProgram> {
   // What Worker::Run has returned.
   void SetOutcome(absl::Status outcome) { engine_->steps().SetOutcome(std::move(outcome)); }
   void SetSecondOutcome(absl::Status outcome) { second_->steps().SetOutcome(std::move(outcome)); }
-  // Of the final parameters, in the evaluator with two processes.
+  // The hash of the final parameters, if the worker is two processes and evaluates.
   std::optional<uint64_t> parameters_xxh3() const { return parameters_xxh3_; }
 
  private:

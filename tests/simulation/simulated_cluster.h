@@ -105,7 +105,7 @@ class SimulatedCluster {
     EndRequest end;
     bool has_ended = false;         // of a worker: its process has
     absl::Duration replaced_after;  // of a worker, from its end on; 0: it is not
-    // Of a worker that is two processes: the other one. They die together.
+    // If the worker is two processes, each names the other one. They die together.
     Member* second = nullptr;
     Member* first = nullptr;
     std::optional<absl::Status> outcome;       // of each of the two, once it has one
