@@ -53,7 +53,7 @@ ABSL_FLAG(
     "one.");
 ABSL_FLAG(uint32_t, max_connections, 0,
           "Limit of open connections of members. Calls on more are refused. 0: 64, and 4 more for "
-          "each server and worker of the job.");
+          "each server and worker of the job; a worker with a program counts as 16 processes.");
 ABSL_FLAG(
     std::string, state, "",
     "Folder in which the job is kept, so that it goes on if the coordinator is lost: start it "

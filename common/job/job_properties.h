@@ -27,6 +27,12 @@ bool HasLocalSteps(const v1::JobSpec& job);
 // The optimizer of a worker's local steps.
 v1::OptimizerSpec LocalOptimizer(const v1::LocalStepsSpec& local_steps);
 
+// So many processes of a worker the default limits of connections expect: a program may be several
+// ranks, such as the GPUs of a host.
+inline uint32_t ExpectedProcesses(const v1::JobSpec& job) {
+  return job.model().type() == v1::ModelSpec::PROGRAM ? 16 : 1;
+}
+
 // The number of rounds of a job with --epochs: enough for `local_steps` local steps.
 int64_t RoundsFor(int64_t local_steps, const v1::LocalStepsSpec& rounds);
 

@@ -130,6 +130,8 @@ absl::Status CoordinatorProcess::StartPage() {
 absl::Status CoordinatorProcess::StartServer() {
   const v1::JobSpec& job = options_.job;
   const uint64_t members = uint64_t{job.cluster().num_servers()} + job.cluster().num_workers();
+  const uint64_t peers = uint64_t{job.cluster().num_servers()} +
+                         uint64_t{job.cluster().num_workers()} * ExpectedProcesses(job);
   const uint64_t of_page = options_.http_listen.empty() ? 0 : HttpListener::kMaxConnections;
   RETURN_IF_ERROR(ExpectOpenFiles(members + of_page + context_->ListenerConnections()));
   service_ = std::make_unique<GrpcCoordinatorService>(
@@ -139,7 +141,7 @@ absl::Status CoordinatorProcess::StartServer() {
   GrpcServer::Options options;
   options.guard = &guard_;
   options.max_connections = options_.max_connections > 0 ? options_.max_connections
-                                                         : static_cast<uint32_t>(64 + 4 * members);
+                                                         : static_cast<uint32_t>(64 + 4 * peers);
   options.max_message_bytes = static_cast<int>(job.limits().message_bytes());
   options.first_message_bytes = job.limits().message_bytes();
   options.limits = job.limits();

@@ -134,12 +134,13 @@ ParameterServer::Options ServerProcess::ServerOptions() {
   return options;
 }
 
-// A worker of a running job has grpc_connections streams of exchanges to each server, and one
-// stream to open UCX; another server has ReplicaConnections. The server admits twice as many.
+// A process of a worker of a running job has grpc_connections streams of exchanges to each server,
+// and one stream to open UCX; another server has ReplicaConnections. The server admits twice as
+// many.
 uint32_t ServerProcess::MaxConnections(const v1::JobSpec& job) const {
   if (options_.max_connections > 0) return options_.max_connections;
-  return 2 * (job.cluster().num_workers() * (job.transport().grpc_connections() + 1) +
-              ReplicaConnections(job));
+  const uint32_t processes = job.cluster().num_workers() * ExpectedProcesses(job);
+  return 2 * (processes * (job.transport().grpc_connections() + 1) + ReplicaConnections(job));
 }
 
 ReplyOrder ServerProcess::OrderOf(const v1::JobSpec& job, uint32_t connections) {
