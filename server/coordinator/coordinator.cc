@@ -283,8 +283,8 @@ void Coordinator::ReportEnd() {
   {
     MutexLock lock(&mu_);
     if (!state_.has_ended() || on_end_ == nullptr) return;
-    const auto is_of = [&state = state_](MemberKey worker, Incarnation incarnation) {
-      return state.CheckMember(worker, incarnation).ok();
+    const auto is_of = [state = &state_](MemberKey worker, Incarnation incarnation) {
+      return state->CheckMember(worker, incarnation).ok();
     };
     if (!end_.IsOver(state_.facts().LiveMembers(), clock_.Now(), is_of)) return;
     on_end = std::exchange(on_end_, nullptr);

@@ -317,6 +317,11 @@ expect_text cut "server 1 ($(hosts 1):"
 expect_text cut "but cannot on $(hosts 1): "
 expect_clean cut killed
 cluster_exec node1 ip link set eth0 up
+# The others forget only after a while that the machine could not be reached.
+for ((try = 0; try < 100; ++try)); do
+  ! cluster_exec switch timeout 1 bash -c ": </dev/tcp/$(hosts 1)/22" 2>/dev/null || break
+  sleep 0.1
+done
 rm -rf "${folder}"/cache*/capstan/job.*
 
 # A terminal that dies.
