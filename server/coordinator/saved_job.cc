@@ -72,6 +72,7 @@ v1::JobConstants ConstantsOfJob(const JobFacts& facts) {
   *constants.mutable_restored() = facts.restored.manifest;
   *constants.mutable_tables() = facts.tables.specs();
   constants.set_own_arrays(facts.tables.own_arrays());
+  constants.set_processes(facts.tables.processes());
   if (const auto& local_steps = facts.tables.local_steps(); local_steps.has_value()) {
     *constants.mutable_local_steps() = *local_steps;
   }

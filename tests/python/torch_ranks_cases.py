@@ -354,10 +354,16 @@ def refuses_shards(place: dict[str, Any]) -> None:
 
 
 def needs_equal_ranks(place: dict[str, Any]) -> None:
+    """Worker 1 has fewer ranks, and is refused. Its end is the job's, for which worker 0 waits."""
     with together(place) as group:
         model = seeded(Ranked)
-        with raising(capstan.InvalidArgument, "expected as many in each worker"):
-            ct.LocalSteps(model, torch.optim.SGD(model.parameters(), lr=0.1), group=group)
+        job = capstan.connect() if place["worker"] == 1 else None
+        with raising(capstan.JobFailed, "this worker is 1 rank where the first worker is 2 ranks"
+                     if job is not None else "refused"):
+            ct.LocalSteps(model, torch.optim.SGD(model.parameters(), lr=0.1), group=group,
+                          outer=capstan.SGD(lr=1))
+        if job is not None:
+            job.fail("refused")
 
 
 def loses_a_rank(place: dict[str, Any], sharded: bool = False, how: str = "dies") -> None:

@@ -74,22 +74,30 @@ class TorchRanksTest(unittest.TestCase):
 
     @unittest.skipIf(_SHARDS is None, "this torch has no FSDP2")
     def test_files_have_whole_tensors(self) -> None:
-        for how in ("local", "here"):
+        # The servers' default limits let in every rank of three.
+        for how, workers, ranks in (("local", self.workers, PAIRS), ("here", self.apart(6), (3, 3))):
             with self.subTest(how), tempfile.TemporaryDirectory() as name:
-                self._expect_whole_tensors(pathlib.Path(name), how)
+                self._expect_whole_tensors(pathlib.Path(name), how, workers, ranks)
 
-    def _expect_whole_tensors(self, folder: pathlib.Path, how: str) -> None:
+    def apart(self, num_workers: int) -> Workers:
+        """Processes of this test alone."""
+        workers = Workers("torch_ranks_cases", num_workers=num_workers)
+        self.addCleanup(workers.close)
+        return workers
+
+    def _expect_whole_tensors(self, folder: pathlib.Path, how: str, workers: Workers,
+                              ranks: tuple[int, ...]) -> None:
         initial = ""
         for number in range(2):
             output, exported = folder / f"{number}.safetensors", folder / f"{number}.exported"
             flags = ["--output_optimizer_state"] if how == "local" else []
             if initial:
                 flags.append(f"--initial={initial}")
-            summary = self.workers.run(
+            summary = workers.run(
                 "writes_files", f"--steps={torch_ranks_cases.STEPS}", f"--output={output}",
                 f"--checkpoint_dir={folder}/kept-{number}", "--checkpoint_steps=2",
                 "--slice_bytes=4096", "--push_codec=int8", "--field=codec.min_bytes=0", *flags,
-                ranks=PAIRS, num_servers=2, how=how, initial=initial,
+                ranks=ranks, num_servers=2, how=how, initial=initial,
                 path=str(folder / "saved"))
             self.assertEqual(summary["steps"], torch_ranks_cases.STEPS - 1)
             self.assertNotIn("parameters_xxh3", summary)  # no rank has all
@@ -117,20 +125,19 @@ class TorchRanksTest(unittest.TestCase):
         self.workers.run("refuses_shards", ranks=PAIRS)
 
     def test_unequal_ranks_are_refused(self) -> None:
-        self.workers.run("needs_equal_ranks", ranks=(2, 1))
+        for mode in ("bsp", "async"):
+            with self.subTest(mode):
+                summary = self.workers.run("needs_equal_ranks", f"--consistency={mode}", ranks=(2, 1))
+                self.assertEqual(summary["outcome"], "failed")
 
     def test_a_lost_rank_is_the_workers_loss(self) -> None:
-        workers = Workers("torch_ranks_cases", num_workers=4)
-        self.addCleanup(workers.close)
         with self.assertRaisesRegex(AssertionError, "the worker has died"):
-            workers.run("loses_a_rank", ranks=PAIRS)
+            self.apart(4).run("loses_a_rank", ranks=PAIRS)
 
     @unittest.skipIf(_SHARDS is None, "this torch has no FSDP2")
     def test_a_rank_that_is_asked_to_end_ends_the_job(self) -> None:
-        workers = Workers("torch_ranks_cases", num_workers=4)
-        self.addCleanup(workers.close)
         with self.assertRaisesRegex(AssertionError, "a rank of the worker was asked to end"):
-            workers.run("loses_a_rank", ranks=PAIRS, sharded=True, how="SIGTERM")
+            self.apart(4).run("loses_a_rank", ranks=PAIRS, sharded=True, how="SIGTERM")
 
 
 if __name__ == "__main__":

@@ -169,6 +169,10 @@ typedef struct capstan_connect_options {
    * are those of the worker. */
   int32_t part;
   uint64_t incarnation;
+  /* Of a worker that is several processes: how they share the model, for people, as "2 ranks"; at
+   * most 200 bytes. A worker with another text than the first one's is refused. NULL: it is one
+   * process. */
+  const char* processes;
 } capstan_connect_options;
 
 /* One parameter tensor. The fields but struct_size may be 0. */

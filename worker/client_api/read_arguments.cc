@@ -174,6 +174,7 @@ absl::StatusOr<ClientJob::Options> ReadConnectOptions(const capstan_connect_opti
     process.part_of = {WorkerId(*process.rank), static_cast<uint32_t>(given.part)};
     process.incarnation = Incarnation(given.incarnation);
   }
+  process.processes = TextOf(given.processes);
   if (given.steps < 0)
     return absl::InvalidArgumentError(absl::StrCat("steps: expected 0 or more, got ", given.steps));
   read.steps = given.steps;

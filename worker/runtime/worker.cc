@@ -65,6 +65,7 @@ absl::StatusOr<WorkerId> RegisterWorker(const v1::JobSpec& job, Incarnation inca
   request.mutable_tables()->Assign(tables.begin(), tables.end());
   request.set_own_arrays(own_arrays);
   if (options.local_steps != nullptr) *request.mutable_local_steps() = *options.local_steps;
+  request.set_processes(options.processes);
   request.set_host(host);
   const absl::Duration interval = absl::Seconds(job.membership().heartbeat_seconds());
   // A lost worker's lease runs from the answer to its last heartbeat. The coordinator keeps that
@@ -123,7 +124,7 @@ absl::Status Worker::Run() {
                                     own_state == nullptr ? 0 : own_state->arrays(), options_.host,
                                     coordinator, clock,
                                     {options_.rank, options_.end, setup->engine->is_replaceable(),
-                                     setup->engine->local_steps()}));
+                                     setup->engine->local_steps(), options_.processes}));
   }
   const MetricsSources::Registration info =
       AddMemberInfo(options_.metrics, "worker", id.value(), job.job().name());

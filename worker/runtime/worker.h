@@ -32,6 +32,7 @@ struct RegisterOptions {
   EndRequest* end = nullptr;                    // asks the worker to give up; null: nobody does
   bool is_replaceable = false;                  // v1::RegisterWorkerRequest::is_replaceable
   const v1::LocalSteps* local_steps = nullptr;  // null: none
+  std::string processes;                        // v1::RegisterWorkerRequest::processes
 };
 
 // Registers a worker, possibly in the place of a lost one. Its engine has `own_arrays` arrays of
@@ -80,6 +81,7 @@ class Worker {
     std::optional<uint32_t> rank;
     // Optional: this process is a part of a worker, whose incarnation it has.
     std::optional<PartOf> part_of;
+    std::string processes;  // v1::RegisterWorkerRequest::processes
     // Optional: hears of the worker's id.
     std::function<void(WorkerId)> on_registered = [](WorkerId) {};
     // Optional: hears whether the worker trains. UNAVAILABLE: the message says what it waits for.

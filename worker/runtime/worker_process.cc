@@ -67,6 +67,7 @@ Worker::Options WorkerProcess::WorkerOptions(JobPreparer prepare) {
   options.host = HostAndNetwork();
   options.rank = options_.rank;
   options.part_of = options_.part_of;
+  options.processes = options_.processes;
   options.on_registered = options_.on_registered;
   options.metrics = &context_->metrics();
   options.coordinator_last_away = [this] { return absence_.last_away(); };

@@ -39,6 +39,7 @@ class WorkerProcess {
     // This process is a part of the worker with this incarnation; none: it is one by itself.
     std::optional<Worker::PartOf> part_of;
     Incarnation incarnation;    // of part_of
+    std::string processes;      // Worker::Options::processes
     EndRequest* end = nullptr;  // outlives this; null: nobody asks to leave
     // Another reason than `end` for RetryingCoordinator::Options::is_ending; null: there is none.
     std::function<bool()> is_ending;

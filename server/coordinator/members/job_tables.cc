@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/base/status_macros.h"
@@ -26,6 +27,11 @@ absl::Status CheckSameOwnArrays(uint32_t own_arrays, uint32_t expected, absl::st
                    own_arrays, "; start every worker with the same job and the same program"));
 }
 
+std::string Processes(const std::string& processes) {
+  return processes.empty() ? "one process" : absl::CEscape(processes);
+}
+
+constexpr size_t kMostProcessesBytes = 200;
 constexpr char kNoLocalSteps[] = "no local steps";
 
 std::string Describe(const v1::LocalSteps& local_steps) {
@@ -40,7 +46,13 @@ absl::Status JobTables::Take(const v1::RegisterWorkerRequest& worker, bool is_fi
   if (worker.has_local_steps()) {
     RETURN_IF_ERROR(CheckLocalSteps(worker.local_steps(), worker.is_replaceable()));
   }
+  if (worker.processes().size() > kMostProcessesBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("processes: expected at most ",
+                                                   kMostProcessesBytes, " bytes, got ",
+                                                   worker.processes().size()));
+  }
   if (is_first) RETURN_IF_ERROR(TakeFirst(worker, slice_bytes));
+  RETURN_IF_ERROR(CheckSameProcesses(worker.processes()));
   RETURN_IF_ERROR(CheckSameTables(worker.tables(), specs_, "the first worker",
                                   "start every worker with the same job"));
   RETURN_IF_ERROR(CheckSameOwnArrays(worker.own_arrays(), own_arrays_, "the first worker"));
@@ -52,6 +64,7 @@ absl::Status JobTables::Restore(const v1::JobConstants& constants, uint64_t slic
   v1::RegisterWorkerRequest worker;
   *worker.mutable_tables() = constants.tables();
   worker.set_own_arrays(constants.own_arrays());
+  worker.set_processes(constants.processes());
   if (constants.has_local_steps()) *worker.mutable_local_steps() = constants.local_steps();
   return Take(worker, /*is_first=*/true, slice_bytes);
 }
@@ -81,6 +94,14 @@ absl::Status JobTables::CheckSameLocalSteps(const v1::RegisterWorkerRequest& wor
       "; start every worker with the same program and the same settings"));
 }
 
+absl::Status JobTables::CheckSameProcesses(const std::string& processes) const {
+  if (processes == processes_) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "this worker is ", Processes(processes), " where the first worker is ", Processes(processes_),
+      "; start every worker as the same number of processes, with the same "
+      "parts of the model in each"));
+}
+
 absl::Status JobTables::TakeFirst(const v1::RegisterWorkerRequest& worker, uint64_t slice_bytes) {
   ASSIGN_OR_RETURN(elements_, CheckTables(worker.tables(), slice_bytes));
   RETURN_IF_ERROR(
@@ -100,6 +121,7 @@ absl::Status JobTables::TakeFirst(const v1::RegisterWorkerRequest& worker, uint6
     local_steps_ = worker.local_steps();
   }
   own_arrays_ = worker.own_arrays();
+  processes_ = worker.processes();
   specs_ = worker.tables();
   return absl::OkStatus();
 }

@@ -14,9 +14,10 @@
 
 namespace capstan {
 
-// The tables of a job, how many arrays of own state a worker has, and its local steps. The first
-// worker brings them. They must fit the job, and be the same as those of every other worker. Tables
-// and arrays must also be those of the checkpoint from which the job goes on. Not thread-safe.
+// The tables of a job, how many arrays of own state a worker has, its local steps, and how its
+// processes share them. The first worker brings them. They must fit the job, and be the same as
+// those of every other worker. Tables and arrays must also be those of the checkpoint from which
+// the job goes on. Not thread-safe.
 class JobTables {
  public:
   // Both must outlive this.
@@ -39,10 +40,13 @@ class JobTables {
   uint32_t own_arrays() const { return own_arrays_; }
   // None: a step is one step of a worker.
   const std::optional<v1::LocalSteps>& local_steps() const { return local_steps_; }
+  // v1::RegisterWorkerRequest::processes.
+  const std::string& processes() const { return processes_; }
 
  private:
   absl::Status CompareWithCheckpoint(const v1::RegisterWorkerRequest& worker) const;
   absl::Status CheckSameLocalSteps(const v1::RegisterWorkerRequest& worker) const;
+  absl::Status CheckSameProcesses(const std::string& processes) const;
   absl::Status TakeFirst(const v1::RegisterWorkerRequest& worker, uint64_t slice_bytes);
 
   const v1::JobSpec& job_;
@@ -51,6 +55,7 @@ class JobTables {
   std::vector<uint64_t> elements_;
   uint32_t own_arrays_ = 0;
   std::optional<v1::LocalSteps> local_steps_;
+  std::string processes_;
 };
 
 }  // namespace capstan

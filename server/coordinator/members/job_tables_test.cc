@@ -91,6 +91,20 @@ TEST_F(JobTablesTest, WorkersHaveTheSameLocalStepsOrNone) {
       HasSubstr("this worker has no local steps where the first worker has local steps of"));
 }
 
+TEST_F(JobTablesTest, WorkersAreTheSameNumberOfProcesses) {
+  v1::RegisterWorkerRequest pair = Worker(20);
+  pair.set_processes("2 ranks");
+  ASSERT_EQ(Take(pair, /*is_first=*/true), "");
+  EXPECT_EQ(tables_.processes(), "2 ranks");
+  EXPECT_EQ(Take(pair, /*is_first=*/false), "");
+  EXPECT_THAT(Take(Worker(20), /*is_first=*/false),
+              HasSubstr("this worker is one process where the first worker is 2 ranks; start "));
+  pair.set_processes("4 ranks\n");
+  EXPECT_THAT(Take(pair, /*is_first=*/false), HasSubstr("this worker is 4 ranks\\n where"));
+  pair.set_processes(std::string(201, 'r'));
+  EXPECT_THAT(Take(pair, /*is_first=*/false), HasSubstr("expected at most 200 bytes, got 201"));
+}
+
 TEST_F(JobTablesTest, AJobWithoutLocalStepsTakesNoWorkerWithThem) {
   ASSERT_EQ(Take(Worker(20), /*is_first=*/true), "");
   EXPECT_FALSE(tables_.local_steps().has_value());

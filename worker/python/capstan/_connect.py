@@ -17,7 +17,8 @@ def connect(coordinator: Optional[str] = None, *, keys: Optional[str] = None,
             rpc_deadline_seconds: float = 30.0, device: Optional[str] = None,
             trace: Optional[str] = None, record_history: Optional[str] = None,
             metrics_listen: Optional[str] = None, health_listen: Optional[str] = None,
-            replaceable: bool = False, _part: int = 0, _incarnation: int = 0) -> Job:
+            replaceable: bool = False, _part: int = 0, _incarnation: int = 0,
+            _processes: Optional[str] = None) -> Job:
     """Reads the job from its coordinator. All arguments may be left out in a program that
     `capstan run --worker_command` has started.
 
@@ -54,7 +55,8 @@ def connect(coordinator: Optional[str] = None, *, keys: Optional[str] = None,
         steps=steps, rpc_deadline_seconds=rpc_deadline_seconds, device=_bytes(device),
         trace=_bytes(trace), record_history=_bytes(record_history),
         metrics_listen=_bytes(metrics_listen), health_listen=_bytes(health_listen),
-        replaceable=replaceable, part=_part, incarnation=_incarnation)
+        replaceable=replaceable, part=_part, incarnation=_incarnation,
+        processes=_bytes(_processes))
     pointer = ctypes.c_void_p()
     library = _library.load()
     in_thread(lambda: int(library.capstan_connect(options, pointer)))

@@ -80,6 +80,7 @@ class ConnectOptions(Structure):
         ("replaceable", c_int32),
         ("part", c_int32),
         ("incarnation", c_uint64),
+        ("processes", c_char_p),
     ]
 
 

@@ -55,7 +55,7 @@ class HereTrainer:
         self.optimizers = optimizers
         self._structure = Structure(model)
         self._group_sizes = [group_sizes(one) for one in optimizers]
-        self.job = job_of(ranks, job)
+        self.job = job_of(ranks, job, self._plan.parameters)
         self.is_over = False  # finish has returned
         self._syncs = True
         self._unstepped = 0  # steps since an optimizer has stepped
@@ -85,8 +85,6 @@ class HereTrainer:
             one.late = one.planned.table(job, replies_mean=True)
         buffers = Buffers(job, self._plan)
         job.start()
-        if isinstance(job, RanksJob):
-            job.expect_same([(one.name, one.tensor) for one in self._parameters])
         for one in self._parameters:
             one.begin()
         buffers.take()

@@ -67,7 +67,7 @@ class LocalStepsTrainer:
         self._structure = Structure(model)
         self._inners = inners
         self._stepped = [0] * len(inners)  # by each, since the job began here
-        self.job = job_of(ranks, job)
+        self.job = job_of(ranks, job, self._plan.parameters)
         self.is_over = False  # finish has returned, or the job is closed
         self.is_evaluator = False  # what it has returned
         self.seconds_waiting = 0.0  # for new values, so far
@@ -101,8 +101,6 @@ class LocalStepsTrainer:
         job._set_local_steps(self._rhythm.sync_every, self._rhythm.round_seconds,
                              self._rhythm.fragments, self._rhythm.delay)
         job.start()
-        if isinstance(job, RanksJob):
-            job.expect_same([(one.name, one.tensor) for one in self._plan.parameters])
         for one in parameters:
             one.begin()
         self._wait_for(parameters)

@@ -378,20 +378,6 @@ class RanksJob(Collectives):
         kind, text = errors[rank]
         raise kind(f"rank {rank} of the group: {text}")
 
-    def expect_same(self, named: Iterable[tuple[str, Any]]) -> None:
-        """Raises InvalidArgument if another worker has other ranks, or other shards. Under BSP."""
-        layout = [(self.ranks.size, name, str(tensor.placements), tuple(tensor.device_mesh.mesh.shape))
-                  for name, tensor in named if is_sharded(tensor)] or self.ranks.size
-        checksum = zlib.crc32(repr(layout).encode())
-
-        def compare(job: Job) -> bool:
-            return not job._keeps_values or (
-                job.all_reduce(checksum, "min") == job.all_reduce(checksum, "max"))
-
-        if not self._ask(compare):
-            raise InvalidArgument(f"group: this worker has {self.ranks.size} ranks; expected as many "
-                                  "in each worker, with the same mesh and the same shards")
-
     @property
     def _may_end(self) -> bool:
         return bool(self._ask(lambda job: job._may_end))
@@ -526,20 +512,31 @@ def ranks_of(group: Optional[Any], job: Optional[Job]) -> Optional[Ranks]:
     return ranks
 
 
-def job_of(ranks: Optional[Ranks], job: Union[Job, AloneJob, Callable[[], Job]]
-           ) -> Union[Job, AloneJob, RanksJob]:
-    """The worker's job, which is not started. `job`: it, or what connects to it."""
+def job_of(ranks: Optional[Ranks], job: Union[Job, AloneJob, Callable[[], Job]],
+           parameters: Iterable[Any]) -> Union[Job, AloneJob, RanksJob]:
+    """The worker's job, which is not started. `job`: it, or what connects to it. parameters: each has
+    a name and a tensor."""
     if isinstance(job, (Job, AloneJob)):
         return job
-    return job() if ranks is None else RanksJob(ranks, functools.partial(_connect_apart, job))
+    if ranks is None:
+        return job()
+    return RanksJob(ranks, functools.partial(_connect_apart, _layout(ranks, parameters)))
 
 
-def _connect_apart(connect: Callable[[], Job]) -> Job:
+def _layout(ranks: Ranks, parameters: Iterable[Any]) -> str:
+    """The same in each worker, else the job refuses it."""
+    shards = [(one.name, str(one.tensor.placements), tuple(one.tensor.device_mesh.mesh.shape))
+              for one in parameters if is_sharded(one.tensor)]
+    layout = f" with shards {zlib.crc32(repr(shards).encode()):08x}" if shards else ""
+    return f"{ranks.size} rank{'' if ranks.size == 1 else 's'}{layout}"
+
+
+def _connect_apart(layout: str) -> Job:
     """RANK is not the worker's where torchrun has set it."""
     is_torchruns = "TORCHELASTIC_RUN_ID" in os.environ and "CAPSTAN_RANK" not in os.environ
     rank = os.environ.pop("RANK", None) if is_torchruns else None
     try:
-        return connect()
+        return _connect.connect(_processes=layout)
     finally:
         if rank is not None:
             os.environ["RANK"] = rank
