@@ -23,8 +23,8 @@ constexpr CommandFlag kRunFlags[] = {
     {"worker_command", "COMMAND",
      "Each worker is this program of your own (capstan.h), in the place of a built-in model. "
      "/bin/sh runs it in the current folder. Its environment has CAPSTAN_COORDINATOR, with keys "
-     "CAPSTAN_KEYS, and as with torchrun RANK, LOCAL_RANK, WORLD_SIZE and LOCAL_WORLD_SIZE. "
-     "MASTER_ADDR and MASTER_PORT are not set. Implies --model=program. Default: none.",
+     "CAPSTAN_KEYS, and as with torchrun RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, "
+     "MASTER_ADDR and MASTER_PORT. Implies --model=program. Default: none.",
      kWhatRuns},
     {"run_dir", "DIR",
      "Folder for logs and results, of one run at a time. The files of an earlier run are removed "
@@ -92,6 +92,12 @@ constexpr CommandFlag kRunFlags[] = {
      "machines before it. Programs have it as RANK. Give it on all machines or on none. Default: a "
      "worker "
      "learns its rank when it joins.",
+     kMachines},
+    {"master_port", "N",
+     "MASTER_PORT of programs that use torch.distributed beside Capstan: the one with rank 0 "
+     "listens there. With --rendezvous MASTER_ADDR is its HOST: give --first_rank=0 there. "
+     "Default: "
+     "a free one; on several machines 29500.",
      kMachines},
     {"end_with_stdin", "",
      "End all processes when the standard input ends, as Ctrl-C does: for ssh, which starts this "

@@ -59,6 +59,7 @@ runs it in the current folder. Its environment has:
   RANK, LOCAL_RANK                number of the worker in the job, and on its machine, from 0
   CAPSTAN_RANK                    the same as RANK, which torchrun within a worker sets anew
   WORLD_SIZE, LOCAL_WORLD_SIZE    number of workers of the job, and on this machine
+  MASTER_ADDR, MASTER_PORT        where torch.distributed meets: the worker with rank 0
   OMP_NUM_THREADS                 1, with several workers on a machine and unless you set it
   PYTHONUNBUFFERED                1, unless you set it: what Python prints is in the log at once
 

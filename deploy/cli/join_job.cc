@@ -56,7 +56,7 @@ absl::StatusOr<LocalJob::Options> PrepareMembers(const RunOptions& options, cons
                                                  const std::string& job_name) {
   ASSIGN_OR_RETURN(LocalJob::Options prepared, ProcessOptions(options));
   SetNode(*options.rendezvous, role, prepared);
-  RETURN_IF_ERROR(SetRanks(cluster, prepared));
+  RETURN_IF_ERROR(SetRanks(cluster, options.rendezvous, prepared));
   const std::string run_dir =
       options.run_dir.empty() ? DefaultRunFolder(job_name, options.clock->Now()) : options.run_dir;
   prepared.run_dir = absl::StrCat(run_dir, "/", role.address);

@@ -93,7 +93,7 @@ absl::StatusOr<LocalJob::Options> PrepareJob(const RunOptions& options, const v1
   prepared.shares_input = job.data().path() == kStandardInputPath;
   prepared.rpc_deadline_seconds = job.membership().rpc_deadline_seconds();
   if (options.rendezvous.has_value()) SetNode(*options.rendezvous, role, prepared);
-  RETURN_IF_ERROR(SetRanks(job.cluster(), prepared));
+  RETURN_IF_ERROR(SetRanks(job.cluster(), options.rendezvous, prepared));
   prepared.has_all_members =
       static_cast<uint32_t>(prepared.num_servers) == job.cluster().num_servers() &&
       static_cast<uint32_t>(prepared.num_workers) == job.cluster().num_workers();

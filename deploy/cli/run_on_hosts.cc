@@ -180,9 +180,14 @@ std::vector<std::string> JobOnHosts::WorkerFlags(int host) const {
   const std::string missing =
       absl::StrCat("expected the folder ", folder_, ", in which capstan run was started, on this ",
                    "host, too; make it there, or share it");
-  return {absl::StrCat("--worker_command=cd ", ShellWord(folder_), " || { echo ",
-                       ShellWord(missing), " >&2; exit 1; }; ", options_.program.command),
-          rank};
+  std::vector<std::string> flags = {
+      absl::StrCat("--worker_command=cd ", ShellWord(folder_), " || { echo ", ShellWord(missing),
+                   " >&2; exit 1; }; ", options_.program.command),
+      rank};
+  if (const int port = options_.program.master_port; port != 0) {
+    flags.push_back(absl::StrCat("--master_port=", port));
+  }
+  return flags;
 }
 
 std::vector<std::string> JobOnHosts::FlagsFor(int host, const std::string& coordinator) const {

@@ -131,9 +131,13 @@ absl::StatusOr<std::optional<RestartPlan>> MakeRestartPlan(const RunOptions& opt
   return RestartPlan::Create(plan);
 }
 
-absl::Status SetRanks(const v1::ClusterSpec& cluster, LocalJob::Options& processes) {
+absl::Status SetRanks(const v1::ClusterSpec& cluster, const std::optional<Rendezvous>& nodes,
+                      LocalJob::Options& processes) {
   processes.program.world_size = static_cast<int>(cluster.num_workers());
-  return CheckRanks(processes.program, processes.num_workers);
+  RETURN_IF_ERROR(CheckRanks(processes.program, processes.num_workers));
+  if (!nodes.has_value()) return MeetHere(processes.program);
+  MeetAt(nodes->host, processes.program);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<OpenFile> PrepareFolders(const RunOptions& options, const std::string& run_dir) {

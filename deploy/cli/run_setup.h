@@ -38,8 +38,10 @@ void SetNode(const Rendezvous& nodes, const NodeRole& role, LocalJob::Options& p
 absl::StatusOr<std::optional<RestartPlan>> MakeRestartPlan(const RunOptions& options,
                                                            const v1::JobSpec& job);
 
-// Gives the workers of this machine their ranks, if they are known. The error of CheckRanks.
-absl::Status SetRanks(const v1::ClusterSpec& cluster, LocalJob::Options& processes);
+// Gives the workers of this machine their ranks, if they are known, and says where their programs
+// meet. The errors of CheckRanks and MeetHere.
+absl::Status SetRanks(const v1::ClusterSpec& cluster, const std::optional<Rendezvous>& nodes,
+                      LocalJob::Options& processes);
 
 // The errors of PrepareRunFolder and PrepareHistoryFolder.
 absl::StatusOr<OpenFile> PrepareFolders(const RunOptions& options, const std::string& run_dir);

@@ -1,5 +1,7 @@
 #include "deploy/launch/worker_program.h"
 
+#include <unistd.h>
+
 #include <cstdlib>
 #include <filesystem>
 
@@ -7,6 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "common/base/status_macros.h"
+#include "common/net/listening_socket.h"
 
 namespace capstan {
 namespace {
@@ -49,6 +52,21 @@ absl::StatusOr<std::optional<int>> ReadFirstRank(const Flags& flags) {
       found->second, "\""));
 }
 
+// 0: it is not given.
+absl::StatusOr<int> ReadMasterPort(const Flags& flags, bool has_command) {
+  const auto found = flags.find("master_port");
+  if (found == flags.end()) return 0;
+  if (!has_command) {
+    return absl::InvalidArgumentError(
+        "--master_port: expected --worker_command with it, as it is for programs of your own that "
+        "use torch.distributed, got none; leave it out");
+  }
+  int port = 0;
+  if (absl::SimpleAtoi(found->second, &port) && port >= 1 && port <= 65535) return port;
+  return absl::InvalidArgumentError(
+      absl::StrCat("--master_port: expected a port, 1 to 65535, got \"", found->second, "\""));
+}
+
 }  // namespace
 
 absl::StatusOr<WorkerProgram> ReadWorkerProgram(const Flags& flags) {
@@ -57,6 +75,7 @@ absl::StatusOr<WorkerProgram> ReadWorkerProgram(const Flags& flags) {
   RETURN_IF_ERROR(CheckOthers(flags, has_command));
   WorkerProgram program;
   ASSIGN_OR_RETURN(program.first_rank, ReadFirstRank(flags));
+  ASSIGN_OR_RETURN(program.master_port, ReadMasterPort(flags, has_command));
   if (!has_command) return program;
   program.command = command->second;
   if (absl::StripAsciiWhitespace(program.command).empty()) {
@@ -75,6 +94,24 @@ absl::Status CheckRanks(const WorkerProgram& program, int local_world_size) {
       "--first_rank: expected ", local_world_size, " ranks from 0 to ", program.world_size - 1,
       " for the workers of this machine, got those from ", first, " on; give each machine the ",
       "number of workers on the machines before it"));
+}
+
+absl::Status MeetHere(WorkerProgram& program) {
+  if (program.command.empty()) return absl::OkStatus();
+  program.master_host = "127.0.0.1";
+  if (program.master_port != 0) return absl::OkStatus();
+  // The program listens there once it is up.
+  const ListeningSocket free = ListenAt({program.master_host, 0});
+  if (free.socket < 0) return absl::UnavailableError("expected a free port, but there is none");
+  close(free.socket);
+  program.master_port = free.port;
+  return absl::OkStatus();
+}
+
+void MeetAt(const std::string& host, WorkerProgram& program) {
+  if (program.command.empty() || !program.first_rank.has_value()) return;
+  program.master_host = host;
+  if (program.master_port == 0) program.master_port = kMasterPort;
 }
 
 std::vector<std::string> ProgramShellArgs(const std::string& command) {
@@ -96,6 +133,12 @@ std::vector<std::string> ProgramEnvironment(const WorkerProgram& program, int lo
                                           absl::StrCat("LOCAL_RANK=", local_rank),
                                           absl::StrCat("WORLD_SIZE=", program.world_size),
                                           absl::StrCat("LOCAL_WORLD_SIZE=", local_world_size)};
+  if (program.master_host.empty()) {
+    environment.insert(environment.end(), {"MASTER_ADDR", "MASTER_PORT"});
+  } else {
+    environment.push_back(absl::StrCat("MASTER_ADDR=", program.master_host));
+    environment.push_back(absl::StrCat("MASTER_PORT=", program.master_port));
+  }
   // Else each of them would take all cores.
   if (local_world_size > 1 && std::getenv("OMP_NUM_THREADS") == nullptr) {
     environment.push_back("OMP_NUM_THREADS=1");

@@ -13,6 +13,7 @@
 #include <sstream>
 #include <string>
 
+#include "common/net/listening_socket.h"
 #include "deploy/launch/child_process.h"
 
 namespace capstan {
@@ -49,6 +50,10 @@ TEST(ReadWorkerProgramTest, FlagsThatCannotMatterAreRefused) {
               StartsWith("--device: cannot matter"));
   EXPECT_THAT(error({{"worker_command", "a"}, {"record_history", "h"}}),
               StartsWith("--record_history: cannot matter"));
+  EXPECT_THAT(error({{"master_port", "2"}}),
+              StartsWith("--master_port: expected --worker_command"));
+  EXPECT_THAT(error({{"worker_command", "a"}, {"master_port", "65536"}}),
+              StartsWith("--master_port: expected a port, 1 to 65535, got \"65536\""));
   EXPECT_THAT(error({{"first_rank", "2"}}), StartsWith("--first_rank: expected --rendezvous"));
   EXPECT_THAT(error({{"worker_command", "a"}, {"first_rank", "2"}}),
               StartsWith("--first_rank: expected --rendezvous"));
@@ -67,15 +72,48 @@ TEST(CheckRanksTest, RanksAreBelowTheNumberOfWorkers) {
   EXPECT_TRUE(CheckRanks(program, /*local_world_size=*/3).ok());
 }
 
+TEST(WorkerProgramTest, ThoseOfOneMachineMeetAtAFreePort) {
+  WorkerProgram program = {"train", /*world_size=*/4};
+  ASSERT_TRUE(MeetHere(program).ok());
+  EXPECT_EQ(program.master_host, "127.0.0.1");
+  EXPECT_GT(program.master_port, 0);
+  const ListeningSocket free = ListenAt({"127.0.0.1", program.master_port});
+  EXPECT_GE(free.socket, 0) << "nobody listens at " << program.master_port;
+  WorkerProgram other = {"train", /*world_size=*/4};
+  ASSERT_TRUE(MeetHere(other).ok());
+  EXPECT_NE(other.master_port, program.master_port);
+  if (free.socket >= 0) close(free.socket);
+  program.master_port = 29501;
+  ASSERT_TRUE(MeetHere(program).ok());
+  EXPECT_EQ(program.master_port, 29501) << "it was given";
+  WorkerProgram built_in;
+  ASSERT_TRUE(MeetHere(built_in).ok());
+  EXPECT_EQ(built_in.master_host, "");
+}
+
+TEST(WorkerProgramTest, ThoseOfSeveralMachinesMeetAtRankZeroIfTheyHaveRanks) {
+  WorkerProgram program = {"train", /*world_size=*/4, /*first_rank=*/2};
+  MeetAt("first", program);
+  EXPECT_EQ(program.master_host, "first");
+  EXPECT_EQ(program.master_port, kMasterPort);
+  program.master_port = 29501;
+  MeetAt("first", program);
+  EXPECT_EQ(program.master_port, 29501) << "it was given";
+  WorkerProgram without_ranks = {"train", /*world_size=*/4, /*first_rank=*/std::nullopt};
+  MeetAt("first", without_ranks);
+  EXPECT_EQ(without_ranks.master_host, "");
+}
+
 TEST(ProgramEnvironmentTest, HasWhatTorchrunSetsAndTheWayToTheJob) {
   unsetenv("OMP_NUM_THREADS");
   unsetenv("PYTHONUNBUFFERED");
-  const WorkerProgram program = {"train", /*world_size=*/4, /*first_rank=*/2};
+  const WorkerProgram program = {"train", /*world_size=*/4, /*first_rank=*/2, "first", 29500};
   EXPECT_THAT(ProgramEnvironment(program, /*local_rank=*/1, /*local_world_size=*/2, "host:4000",
                                  "/some/keys"),
               ElementsAre("CAPSTAN_COORDINATOR=host:4000", "CAPSTAN_KEYS=/some/keys",
                           "CAPSTAN_RANK=3", "RANK=3", "LOCAL_RANK=1", "WORLD_SIZE=4",
-                          "LOCAL_WORLD_SIZE=2", "OMP_NUM_THREADS=1", "PYTHONUNBUFFERED=1"));
+                          "LOCAL_WORLD_SIZE=2", "MASTER_ADDR=first", "MASTER_PORT=29500",
+                          "OMP_NUM_THREADS=1", "PYTHONUNBUFFERED=1"));
 }
 
 TEST(ProgramEnvironmentTest, TheUserMaySayThatPythonBuffersWhatItPrints) {
@@ -106,6 +144,8 @@ TEST(ProgramEnvironmentTest, WhatIsNotKnownIsRemoved) {
   const auto environment = ProgramEnvironment(program, 1, 2, "host:4000", /*keys=*/"");
   EXPECT_THAT(environment, Contains("RANK"));
   EXPECT_THAT(environment, Contains("CAPSTAN_RANK"));
+  EXPECT_THAT(environment, Contains("MASTER_ADDR"));
+  EXPECT_THAT(environment, Contains("MASTER_PORT"));
   EXPECT_THAT(environment, Contains("CAPSTAN_KEYS"));
   EXPECT_THAT(environment, Contains("LOCAL_RANK=1"));
 }

@@ -114,10 +114,12 @@ expect programs/flags "--device=cpu"
 # A program takes the place of the workers. node1 has two of them, node2 has one.
 run_job 'finished 9\n' 0 --model=program --num_servers=1 --num_workers=3 --worker_command='
   echo "rank $RANK of $WORLD_SIZE, $LOCAL_RANK of $LOCAL_WORLD_SIZE" >>programs/flags
-  echo "also rank $CAPSTAN_RANK"
+  echo "also rank $CAPSTAN_RANK, meets at $MASTER_ADDR:$MASTER_PORT"
   echo "for $CAPSTAN_COORDINATOR with $CAPSTAN_KEYS, unbuffered $PYTHONUNBUFFERED"'
 expect programs/flags "rank 0 of 3, 0 of 2" "rank 1 of 3, 0 of 1" "rank 2 of 3, 1 of 2"
-expect runs/slurm-7/worker-2.log "also rank 2"
+expect runs/slurm-7/worker-0.log "also rank 0, meets at 10.0.0.1:29507"
+expect runs/slurm-7/worker-1.log "also rank 1, meets at 10.0.0.1:29507"
+expect runs/slurm-7/worker-2.log "also rank 2, meets at 10.0.0.1:29507"
 expect runs/slurm-7/worker-2.log "for 10.0.0.1:4321 with ${PWD}/runs/slurm-7/keys, unbuffered 1"
 if grep capstan_worker programs/flags; then exit 1; fi
 run_job '' 2 --worker_command=true

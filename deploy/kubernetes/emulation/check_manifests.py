@@ -113,10 +113,26 @@ class Checker:
         for flag in role.flags:
             self.expect(flag in known, f'{role.name}: {role.program} has no flag --{flag}')
 
+    def check_meeting(self, role):
+        """torch.distributed meets at the worker with rank 0, at a port of 1024 or more."""
+        address = role.environment.get('MASTER_ADDR')
+        first = f'{role.hostname}-0.'
+        self.expect(address in role.hosts() and address.startswith(first),
+                    f'{role.name}: MASTER_ADDR is {address}')
+        self.expect(int(role.environment.get('MASTER_PORT', 0)) >= 1024,
+                    f'{role.name}: MASTER_PORT is missing')
+        own = [policy['spec']['ingress'] for policy in self.all_of('NetworkPolicy')
+               if policy['spec']['podSelector']['matchLabels'] == role.labels]
+        self.expect(any('ports' not in rule and
+                        rule['from'] == [{'podSelector': {'matchLabels': role.labels}}]
+                        for rules in own for rule in rules),
+                    f'{role.name}: workers do not reach each other at all ports')
+
     def check_flags(self, role):
         if role.is_own_program:
             self.expect(role.environment.get('WORLD_SIZE') == str(role.count),
                         f'{role.name}: WORLD_SIZE is not {role.count}')
+            self.check_meeting(role)
             self.expect(role.environment.get('PYTHONUNBUFFERED') == '1',
                         f'{role.name}: what Python prints comes late without PYTHONUNBUFFERED=1')
         else:
@@ -266,7 +282,8 @@ class Checker:
             self.expect(budget['spec']['minAvailable'] == expected,
                         f'{budget["metadata"]["name"]} wants {budget["spec"]["minAvailable"]} '
                         f'pods, not {expected}')
-        (policy,) = self.all_of('NetworkPolicy')
+        (policy,) = (one for one in self.all_of('NetworkPolicy')
+                     if one['metadata']['name'] == 'capstan')
         selector = policy['spec']['podSelector']['matchLabels']
         admitted = {port['port'] for rule in policy['spec']['ingress'] for port in rule['ports']}
         # The kubelet needs no rule.
