@@ -131,5 +131,6 @@ check "types" "${cached}/bin/mypy" --strict --cache-dir="${HOME}/.cache/capstan/
   worker/python/capstan
 run_modules "${python}" replaced_test torch_test torch_alone_test torch_checkpoint_test torch_codec_test \
   torch_embedding_test torch_gpu_test torch_group_test torch_here_test torch_local_test torch_plan_test \
-  torch_ranks_test torch_read_test torch_recipe_test torch_state_test numpy_test process_test examples_test
+  torch_ranks_test torch_read_test torch_recipe_test torch_state_test numpy_test process_test examples_test \
+  integrations_test
 print_counts

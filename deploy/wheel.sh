@@ -41,9 +41,9 @@ files=("lib/libcapstan.so=$(built_file "${library}")" include/capstan.h=worker/c
 for program in "${programs[@]}"; do
   files+=("bin/${program##*:}=$(built_file "${program}")")
 done
-for file in worker/python/capstan/* deploy/jobs/*.textproto deploy/slurm/capstan.sbatch; do
+for file in worker/python/capstan/{*,integrations/*} deploy/jobs/*.textproto deploy/slurm/capstan.sbatch; do
   case "${file}" in
-    *.py | */py.typed) files+=("${file##*/}=${file}") ;;
+    *.py | */py.typed) files+=("${file#worker/python/capstan/}=${file}") ;;
     *.textproto) files+=("jobs/${file##*/}=${file}") ;;
     *.sbatch) files+=("slurm/${file##*/}=${file}") ;;
   esac
