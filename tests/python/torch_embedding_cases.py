@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import io
+from typing import Optional
 
 import torch
 from torch import nn
@@ -73,7 +74,8 @@ def _with_keys(batch: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
 def _rows(bag: ct.EmbeddingBag) -> torch.Tensor:
     """The rows of KEYS as they are."""
     with torch.no_grad():
-        return bag(KEYS.view(-1, 1)).clone()
+        rows = bag(KEYS if isinstance(bag, ct.Embedding) else KEYS.view(-1, 1))
+        return rows.clone()
 
 
 def _pair(job: Job, optimizer: str, bag: ct.EmbeddingBag,
@@ -82,7 +84,8 @@ def _pair(job: Job, optimizer: str, bag: ct.EmbeddingBag,
     make = OPTIMIZERS[optimizer][1]
     model = seeded(lambda: Clicks(bag))
     trainer = ct.Trainer(model, make(model.parameters()), job, **options)
-    plain_bag = nn.EmbeddingBag(len(KEYS), DIM, mode=bag.mode, device=DEVICE)
+    padding = None if bag.padding_idx is None else KEYS.tolist().index(bag.padding_idx)
+    plain_bag = nn.EmbeddingBag(len(KEYS), DIM, mode=bag.mode, padding_idx=padding, device=DEVICE)
     plain = seeded(lambda: Clicks(plain_bag))
     initial = _rows(bag)
     expect(0 < initial.std() < 1, f"expected drawn rows, got {initial}")
@@ -102,12 +105,14 @@ def _finish(trainer: ct.Trainer, model: Clicks, plain: Clicks) -> None:
     trainer.job.report()
 
 
-def equals_one_process(job: Job, rank: int, optimizer: str, mode: str) -> None:
+def equals_one_process(job: Job, rank: int, optimizer: str, mode: str,
+                       padding: Optional[int] = None) -> None:
     """Two keys a sample, and bags by offsets, some of them empty; with a scheduler, and an
     evaluation of other keys between steps."""
     includes_last = mode == "sum"
     bag = ct.EmbeddingBag("items", dim=DIM, mode=mode, stddev=0.5,
-                          include_last_offset=includes_last, optimizer=OPTIMIZERS[optimizer][0])
+                          include_last_offset=includes_last, optimizer=OPTIMIZERS[optimizer][0],
+                          padding_idx=padding)
     plain, plain_optimizer, model, trainer = _pair(job, optimizer, bag)
     plain_schedule, schedule = (torch.optim.lr_scheduler.StepLR(one, 2, 0.5)
                                 for one in (plain_optimizer, trainer._optimizer))
@@ -134,6 +139,41 @@ def equals_one_process(job: Job, rank: int, optimizer: str, mode: str) -> None:
                     got, expected = model(batch).item(), plain(_batch(77, [rank])).item()
                 expect(abs(got - expected) < 1e-4, f"expected {expected}, got {got}")
             model.train()
+    _finish(trainer, model, plain)
+
+
+class Words(nn.Module):
+    """Rows of keys in two dimensions, with an embedding."""
+
+    def __init__(self, embedding: nn.Module) -> None:
+        super().__init__()
+        self.bag = embedding
+        self.output = nn.Linear(2 * DIM, 3)
+
+    def forward(self, batch: dict[str, torch.Tensor]) -> torch.Tensor:
+        rows = self.bag(batch["pairs"])
+        expect(rows.shape == (*batch["pairs"].shape, DIM), f"rows of shape {rows.shape}")
+        return functional.cross_entropy(self.output(torch.tanh(rows).flatten(1)), batch["label"])
+
+
+def embeds(job: Job, rank: int, padding: Optional[int] = None) -> None:
+    """As torch.nn.Embedding."""
+    embedding = ct.Embedding("words", DIM, padding_idx=padding, stddev=0.5,
+                             optimizer=capstan.Adagrad(lr=0.1))
+    model = seeded(lambda: Words(embedding))
+    trainer = ct.Trainer(model, torch.optim.Adagrad(model.parameters(), lr=0.1), job)
+    place = None if padding is None else KEYS.tolist().index(padding)
+    plain_embedding = nn.Embedding(len(KEYS), DIM, padding_idx=place, device=DEVICE)
+    plain = seeded(lambda: Words(plain_embedding))
+    with torch.no_grad():
+        plain_embedding.weight.copy_(embedding(KEYS))
+    plain_optimizer = torch.optim.Adagrad(plain.parameters(), lr=0.1)
+    for step in range(STEPS):
+        plain_optimizer.zero_grad()
+        plain(_batch(step, [0, 1])).backward()
+        plain_optimizer.step()
+        model(_with_keys(_batch(step, [rank]))).backward()
+        trainer.step()
     _finish(trainer, model, plain)
 
 

@@ -31,6 +31,17 @@ class EmbeddingBagTest(unittest.TestCase):
                                                optimizer=optimizer, mode=mode)
                     self.assertEqual(summary["outcome"], "finished")
 
+    def test_a_padding_counts_in_no_bag(self) -> None:
+        for mode in ("sum", "mean", "max"):
+            with self.subTest(mode=mode):
+                self.workers.run("equals_one_process", num_servers=2, optimizer="adagrad", mode=mode,
+                                 padding=-1)
+
+    def test_an_embedding_equals_torchs(self) -> None:
+        for padding in (None, 12):
+            with self.subTest(padding=padding):
+                self.workers.run("embeds", num_servers=2, padding=padding)
+
     def test_gradients_accumulate_and_may_be_missing(self) -> None:
         self.workers.run("accumulates")
 
@@ -102,6 +113,15 @@ class RowsTest(unittest.TestCase):
             ("pull", [-3, 5]), ("pull", [5, 8]),
             ("push", [-3, 5, 8], [[1, 1], [3, 3], [2, 2]], [1, 9]), ("pull", [1, 9])])
 
+    def test_a_padding_is_not_pushed(self) -> None:
+        self.rows.padding = 5
+        keys = self.rows.keys_of(torch.tensor([7, 5, -3]))
+        self.assertEqual(self.rows.place_of_padding(keys), 1)
+        self.assertIsNone(self.rows.place_of_padding(self.rows.keys_of(torch.tensor([7]))))
+        self._forward(7, 5, -3).sum().backward()
+        self._end_step()
+        self.assertEqual(self.table.calls[1], ("push", [-3, 7], [[1, 1], [1, 1]], None))
+
     def test_keys_are_fetched_ahead_without_a_gradient_too(self) -> None:
         self.rows.prefetch(torch.tensor([4]))
         self._end_step()
@@ -128,6 +148,7 @@ class RefusalsTest(unittest.TestCase):
     def test_arguments_are_checked(self) -> None:
         for arguments, settings, text in [
                 ((1000, 16), {}, "there is no num_embeddings"),
+                (("items", 16), {"padding_idx": 2**63}, "padding_idx: expected a key"),
                 (("items", 16), {"mode": "median"}, "expected mode sum, mean or max"),
                 (("items", 16), {"optimizer": "sgd"}, "capstan.Adagrad")]:
             with self.assertRaisesRegex(capstan.InvalidArgument, text):

@@ -1,4 +1,4 @@
-"""torch.nn.EmbeddingBag with its rows on the servers."""
+"""torch.nn.EmbeddingBag and torch.nn.Embedding with their rows on the servers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from capstan._errors import InvalidArgument, WrongOrder
 from capstan._optimizers import FTRL, Optimizer
-from capstan._torch_rows import Rows
+from capstan._torch_rows import Rows, expect_key
 
 _STDDEV = 0.01
 
@@ -24,6 +24,7 @@ class EmbeddingBag(torch.nn.Module):
     name: of the table; no two have the same.
     dim: of a row, 1 to 1024.
     mode, include_last_offset: as torch.nn.EmbeddingBag's. per_sample_weights need mode="sum".
+    padding_idx: a key that counts in no bag. It has no row on the servers.
     optimizer: capstan.SGD, Adagrad, RowAdagrad, Adam or FTRL. None: as the first parameter group of
     the optimizer given to ct.attach, with its learning rate.
     stddev: rows begin with normal values around 0 with this standard deviation. None: 0.01; 0 with
@@ -32,13 +33,14 @@ class EmbeddingBag(torch.nn.Module):
     """
 
     def __init__(self, name: str, dim: int, *, mode: str = "mean",
-                 include_last_offset: bool = False, optimizer: Optional[Optimizer] = None,
-                 stddev: Optional[float] = None, admitting_push: int = 1, max_idle_steps: int = 0,
-                 max_rows: int = 0) -> None:
+                 include_last_offset: bool = False, padding_idx: Optional[int] = None,
+                 optimizer: Optional[Optimizer] = None, stddev: Optional[float] = None,
+                 admitting_push: int = 1, max_idle_steps: int = 0, max_rows: int = 0) -> None:
         super().__init__()
         if not isinstance(name, str):
             raise InvalidArgument(f"expected a name for the table, got {name!r}; there is no "
-                                  "num_embeddings: ct.EmbeddingBag(\"item\", dim=16)")
+                                  f"num_embeddings: ct.{type(self).__name__}(\"item\", dim=16)")
+        expect_key("padding_idx", padding_idx)
         if mode not in ("sum", "mean", "max"):
             raise InvalidArgument(f"EmbeddingBag {name}: expected mode sum, mean or max, got "
                                   f"{mode!r}")
@@ -50,6 +52,7 @@ class EmbeddingBag(torch.nn.Module):
         self.dim = dim
         self.mode = mode
         self.include_last_offset = include_last_offset
+        self.padding_idx = padding_idx
         self.optimizer = optimizer
         self.stddev = stddev
         self.limits = {"admitting_push": admitting_push, "max_idle_steps": max_idle_steps,
@@ -66,7 +69,8 @@ class EmbeddingBag(torch.nn.Module):
         return functional.embedding_bag(
             keys.places.view(input.shape), rows.pull(keys),
             None if offsets is None else offsets.long(), mode=self.mode,
-            per_sample_weights=per_sample_weights, include_last_offset=has_last)
+            per_sample_weights=per_sample_weights, include_last_offset=has_last,
+            padding_idx=rows.place_of_padding(keys))
 
     def prefetch(self, keys: torch.Tensor) -> None:
         """Names the keys of the next step's forward, before ct.step(): their rows then come with
@@ -84,7 +88,10 @@ class EmbeddingBag(torch.nn.Module):
         self._attached().table.learning_rate = learning_rate
 
     def extra_repr(self) -> str:
-        return f"{self.name!r}, {self.dim}, mode={self.mode!r}"
+        return f"{self.name!r}, {self.dim}, mode={self.mode!r}{self._padding()}"
+
+    def _padding(self) -> str:
+        return "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
 
     def initial_stddev(self) -> float:
         if self.stddev is not None:
@@ -106,3 +113,27 @@ class EmbeddingBag(torch.nn.Module):
             raise WrongOrder(f"EmbeddingBag {self.name} has no rows yet; call ct.attach with the "
                              "model that holds it")
         return self._rows
+
+
+class Embedding(EmbeddingBag):
+    """In place of torch.nn.Embedding: forward gives a row for each key, zeros for padding_idx. The
+    rest is as of EmbeddingBag."""
+
+    def __init__(self, name: str, dim: int, *, padding_idx: Optional[int] = None,
+                 optimizer: Optional[Optimizer] = None, stddev: Optional[float] = None,
+                 admitting_push: int = 1, max_idle_steps: int = 0, max_rows: int = 0) -> None:
+        super().__init__(name, dim, mode="sum", padding_idx=padding_idx, optimizer=optimizer,
+                         stddev=stddev, admitting_push=admitting_push,
+                         max_idle_steps=max_idle_steps, max_rows=max_rows)
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:  # type: ignore[override]
+        """input: keys, of any shape; the result has one dimension more, for the row."""
+        rows = self._attached()
+        keys = rows.keys_of(input)
+        result = functional.embedding(keys.places, rows.pull(keys))
+        if self.padding_idx is not None:
+            result = result.masked_fill((keys.given == self.padding_idx).unsqueeze(-1), 0.0)
+        return result.view(*input.shape, self.dim)
+
+    def extra_repr(self) -> str:
+        return f"{self.name!r}, {self.dim}{self._padding()}"

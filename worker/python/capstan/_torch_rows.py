@@ -1,4 +1,4 @@
-"""The rows of an EmbeddingBag while they are trained."""
+"""The rows of an EmbeddingBag or an Embedding while they are trained."""
 
 from __future__ import annotations
 
@@ -30,6 +30,13 @@ def _flat(name: str, keys: torch.Tensor) -> torch.Tensor:
     return (keys.view(torch.int64) if is_unsigned else keys.long()).reshape(-1)
 
 
+def expect_key(name: str, key: object) -> None:
+    """Raises InvalidArgument unless it is a key or None."""
+    is_key = isinstance(key, int) and not isinstance(key, bool) and -2**63 <= key < 2**63
+    if key is not None and not is_key:
+        raise InvalidArgument(f"{name}: expected a key, an int64, got {key!r}")
+
+
 def _unique(given: torch.Tensor) -> Keys:
     unique, places = torch.unique(given, return_inverse=True)
     return Keys(given, unique, places)
@@ -39,12 +46,15 @@ class Rows:
     """Pulls the rows of a table, collects their gradients of a step and pushes them at its end.
 
     group: the parameter group whose learning rate the table follows. Below 0: none.
+    padding: a key whose gradients do not count.
     """
 
-    def __init__(self, name: str, table: SparseTable, group: int) -> None:
+    def __init__(self, name: str, table: SparseTable, group: int,
+                 padding: Optional[int] = None) -> None:
         self.name = name
         self.table = table
         self.group = group
+        self.padding = padding
         self._step = 0
         # The keys and the gradients of each backward in this step.
         self._parts: list[tuple[torch.Tensor, torch.Tensor]] = []
@@ -73,11 +83,22 @@ class Rows:
             hook(lambda gradient: self._collect(step, keys.unique, gradient))
         return rows
 
+    def place_of_padding(self, keys: Keys) -> Optional[int]:
+        """Where the padding is in keys.unique. None: it is not there."""
+        if self.padding is None:
+            return None
+        places = (keys.unique == self.padding).nonzero()
+        return int(places) if len(places) > 0 else None
+
     def _collect(self, step: int, keys: torch.Tensor, gradient: torch.Tensor) -> None:
         if step != self._step:
             raise WrongOrder(f"the rows of EmbeddingBag {self.name} are those of a step that has "
                              "ended; run forward again after ct.step()")
-        self._parts.append((keys, gradient.detach()))
+        gradient = gradient.detach()
+        if self.padding is not None:
+            counts = keys != self.padding
+            keys, gradient = keys[counts], gradient[counts]
+        self._parts.append((keys, gradient))
 
     def prefetch(self, keys: torch.Tensor) -> None:
         # Copied: the program may write its next keys into the same memory.

@@ -30,7 +30,7 @@ def add_tables(job: Job, plan: Plan, suffix: str) -> Tables:
     rows = [
         Rows(bag.name, job.sparse_table(bag.name, bag.dim, optimizer=optimizer,
                                         stddev=bag.initial_stddev(), **bag.limits),
-             -1 if bag.optimizer else 0) for bag, optimizer in plan.bags]
+             -1 if bag.optimizer else 0, bag.padding_idx) for bag, optimizer in plan.bags]
     parameters = [
         Parameter(one, job.table(one.name, one.initial(),
                                  optimizer=plan.server_optimizers[one.group]))

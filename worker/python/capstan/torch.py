@@ -10,7 +10,7 @@
         ct.report(test_accuracy=accuracy(model))
 
 A gradient leaves as soon as backward has made it. Each module's forward waits for its own values
-only. ct.EmbeddingBag has its rows on the servers, more than a worker can hold.
+only. ct.EmbeddingBag and ct.Embedding have their rows on the servers, more than a worker can hold.
 worker/python/README.md says what works and what is refused.
 """
 
@@ -30,7 +30,7 @@ from capstan._job import Job
 from capstan._optimizers import Optimizer
 from capstan._torch_alone import AloneTrainer
 from capstan._torch_checkpoint import Batches, RandomState
-from capstan._torch_embedding_bag import EmbeddingBag
+from capstan._torch_embedding_bag import Embedding, EmbeddingBag
 from capstan._torch_exported import optimizer_state_dict
 from capstan._torch_group import TrainerGroup
 from capstan._torch_here import HereTrainer
@@ -42,6 +42,7 @@ from capstan._torch_trainer import Trainer
 
 __all__ = [
     "Batches",
+    "Embedding",
     "EmbeddingBag",
     "Lion",
     "LocalSteps",
