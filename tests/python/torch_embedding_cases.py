@@ -8,7 +8,7 @@ import io
 from typing import Optional
 
 import torch
-from torch import nn
+from torch import distributed, nn
 from torch.nn import functional
 
 import capstan
@@ -175,6 +175,54 @@ def embeds(job: Job, rank: int, padding: Optional[int] = None) -> None:
         model(_with_keys(_batch(step, [rank]))).backward()
         trainer.step()
     _finish(trainer, model, plain)
+
+
+def leaves_the_dense_part(job: Job, rank: int, meeting: str, mode: str) -> None:
+    """To DistributedDataParallel and the program's own optimizer."""
+    distributed.init_process_group("gloo", init_method=meeting, rank=rank, world_size=WORKERS)
+    bag = ct.EmbeddingBag("items", dim=DIM, mode=mode, stddev=0.5, padding_idx=-1,
+                          optimizer=capstan.Adagrad(lr=0.1))
+    model = seeded(lambda: Clicks(bag))
+    wrapped = nn.parallel.DistributedDataParallel(model)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    ct.attach(wrapped, optimizer, job=job, dense="local")
+    plain_bag = nn.EmbeddingBag(len(KEYS), DIM, mode=mode, padding_idx=1)
+    plain = seeded(lambda: Clicks(plain_bag))
+    with torch.no_grad():
+        plain_bag.weight.copy_(_rows(bag))
+    of_plain = [torch.optim.AdamW([*plain.hidden.parameters(), *plain.output.parameters()], lr=0.01),
+                torch.optim.Adagrad(plain_bag.parameters(), lr=0.1)]
+    for step in range(STEPS):
+        plain.zero_grad()
+        plain(_batch(step, [0, 1])).backward()
+        for one in of_plain:
+            one.step()
+        optimizer.zero_grad()
+        loss = wrapped(_with_keys(_batch(step, [rank])))
+        loss.backward()
+        optimizer.step()
+        ct.step(loss, BATCH)
+    distributed.barrier()
+    distributed.destroy_process_group()
+    trainer = ct._attached
+    _finish(trainer, model, plain)
+
+
+def trains_bags_alone(job: Job, rank: int) -> None:
+    """A model without other parameters."""
+    bag = ct.EmbeddingBag("items", dim=1, mode="sum", optimizer=capstan.SGD(lr=0.5))
+    ct.attach(bag, None, job=job, dense="local")
+    expect_raises(capstan.InvalidArgument, "optimizer: the program steps", lambda: ct.step(
+        optimizer=torch.optim.SGD(nn.Linear(1, 1).parameters(), lr=0.1)))
+    before = bag(KEYS.view(-1, 1)).detach().clone()
+    with ct.join():
+        for _ in range(1 + rank):  # the mean of a step is over both workers
+            bag(KEYS.view(-1, 1)).sum().backward()
+            ct.step()
+    if ct.finish():
+        after = bag(KEYS.view(-1, 1)).detach()
+        expect(torch.allclose(after, before - 0.75, atol=1e-6), f"expected 0.75 less, got {after - before}")
+        ct.report()
 
 
 def accumulates(job: Job, rank: int) -> None:

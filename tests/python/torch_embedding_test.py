@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import unittest
 
 import numpy
@@ -41,6 +42,14 @@ class EmbeddingBagTest(unittest.TestCase):
         for padding in (None, 12):
             with self.subTest(padding=padding):
                 self.workers.run("embeds", num_servers=2, padding=padding)
+
+    def test_the_dense_part_may_be_the_programs(self) -> None:
+        for mode in ("mean", "max"):
+            with self.subTest(mode), tempfile.TemporaryDirectory() as folder:
+                summary = self.workers.run("leaves_the_dense_part", num_servers=2, mode=mode,
+                                           meeting=f"file://{folder}/ranks")
+                self.assertEqual(summary["steps"], torch_embedding_cases.STEPS)
+        self.assertEqual(self.workers.run("trains_bags_alone")["steps"], 2)
 
     def test_gradients_accumulate_and_may_be_missing(self) -> None:
         self.workers.run("accumulates")
@@ -145,6 +154,17 @@ class RowsTest(unittest.TestCase):
 
 
 class RefusalsTest(unittest.TestCase):
+    def test_the_dense_part_is_the_programs_alone(self) -> None:
+        linear = nn.Linear(2, 1)
+        model = nn.Sequential(ct.EmbeddingBag("items", 2), linear)
+        for attached, settings, text in [
+                (linear, {}, "expected a model with ct.EmbeddingBag"),
+                (model, {}, "give it an optimizer of its own"),
+                (model, {"optimizer_runs": "here"}, "leave out all other arguments"),
+                (model, {"dense": "here"}, "got 'here'")]:
+            with self.assertRaisesRegex(capstan.InvalidArgument, text):
+                ct.attach(attached, None, **{"dense": "local", **settings})
+
     def test_arguments_are_checked(self) -> None:
         for arguments, settings, text in [
                 ((1000, 16), {}, "there is no num_embeddings"),

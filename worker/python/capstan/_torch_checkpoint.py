@@ -36,13 +36,11 @@ class CheckpointStates:
     """The named objects of ct.checkpoint_state. A checkpoint that was cut before a step has them as
     they are when the step's first forward with gradients begins."""
 
-    def __init__(self, job: StateKeeper, model: torch.nn.Module,
-                 optimizer: torch.optim.Optimizer, part: str = "") -> None:
+    def __init__(self, job: StateKeeper) -> None:
         self._job = job
         self._objects: dict[str, Any] = {}
         self._rates: list[Rates] = []
         self._begun = -1  # the last step that has begun
-        self.add_model(model, optimizer, part)
 
     def add_model(self, model: torch.nn.Module, optimizer: torch.optim.Optimizer,
                   part: str) -> None:
@@ -115,10 +113,9 @@ class CheckpointStates:
 def states_with(others: Optional[CheckpointStates], job: StateKeeper, model: torch.nn.Module,
                 optimizer: torch.optim.Optimizer, part: str) -> CheckpointStates:
     """The states of the job's models so far, if there are any, and of this one."""
-    if others is None:
-        return CheckpointStates(job, model, optimizer, part)
-    others.add_model(model, optimizer, part)
-    return others
+    states = CheckpointStates(job) if others is None else others
+    states.add_model(model, optimizer, part)
+    return states
 
 
 class Rates:

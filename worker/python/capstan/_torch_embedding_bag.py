@@ -98,9 +98,12 @@ class EmbeddingBag(torch.nn.Module):
             return self.stddev
         return 0.0 if isinstance(self.optimizer, FTRL) else _STDDEV
 
-    def expect_optimizer(self, of_model: Optimizer) -> Optimizer:
+    def expect_optimizer(self, of_model: Optional[Optimizer]) -> Optimizer:
         """The rows' optimizer. Raises InvalidArgument if rows cannot have it."""
         optimizer = self.optimizer or of_model
+        if optimizer is None:
+            raise InvalidArgument(f"EmbeddingBag {self.name}: with dense=\"local\" give it an optimizer "
+                                  "of its own, as optimizer=capstan.Adagrad(lr=0.05)")
         try:
             optimizer._as_row_struct()
         except InvalidArgument as error:

@@ -16,7 +16,7 @@ from torch.utils._pytree import tree_flatten
 from capstan._alone_job import AloneJob, expect_progress
 from capstan._errors import InvalidArgument, LeftJob, WrongOrder
 from capstan._job import Job
-from capstan._torch_checkpoint import CheckpointStates
+from capstan._torch_checkpoint import states_with
 from capstan._torch_here_parameter import HereParameter
 from capstan._torch_here_state import HereState
 from capstan._torch_hooks import Hook, after_gradient, hook_forwards
@@ -65,7 +65,7 @@ class HereTrainer:
         if not isinstance(self.job, AloneJob):
             self._start(self.job)
         self._state = HereState(self.job, optimizers, self._parameters)
-        self.states = CheckpointStates(self.job, model, optimizers[0])
+        self.states = states_with(None, self.job, model, optimizers[0], "")
         self.states.add("capstan.optimizer", self._state)
         self._state.keeps = True
         self._begin_step()

@@ -15,7 +15,7 @@ from capstan._errors import InvalidArgument, WrongOrder
 from capstan._job import Job
 from capstan._local_rounds import Rhythm, Rounds
 from capstan._optimizers import SGD, Optimizer
-from capstan._torch_checkpoint import CheckpointStates
+from capstan._torch_checkpoint import states_with
 from capstan._torch_fragments import Fragment, LocalParameter, split
 from capstan._torch_hooks import hook_forwards
 from capstan._torch_optimizers import replace_step, restore_groups
@@ -80,7 +80,7 @@ class LocalStepsTrainer:
         if not isinstance(self.job, AloneJob):
             self._start(self.job, outer)
         self._state = InnerState(inners)
-        self.states = CheckpointStates(self.job, model, inners[0])
+        self.states = states_with(None, self.job, model, inners[0], "")
         if self._keeps_state(keep_inner_state):
             self.states.add("capstan.inner_optimizer", self._state)
         self._hooks = hook_forwards(self, model)  # which change buffers and random generators

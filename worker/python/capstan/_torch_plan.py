@@ -81,7 +81,7 @@ class Plan:
         expect_trainable_modules(model, {id(one.tensor) for one in self.parameters})
         if runs_here:
             _expect_no_bags(model)
-        self.bags = [] if runs_here else _bags_of(model, self.server_optimizers[0])
+        self.bags = [] if runs_here else bags_of(model, self.server_optimizers[0])
         trained = {id(one.tensor) for one in self.parameters}
         frozen = [(name, tensor) for name, tensor in named if id(tensor) not in trained]
         expect_own_memory([(one.name, one.tensor) for one in self.parameters],
@@ -107,10 +107,12 @@ def _expect_no_bags(model: torch.nn.Module) -> None:
         if isinstance(module, EmbeddingBag):
             raise InvalidArgument(
                 f"EmbeddingBag {module.name} has its rows on the servers, which step them; attach "
-                "the model without optimizer_runs=\"here\", or use torch.nn.EmbeddingBag")
+                "the model without optimizer_runs=\"here\" or with dense=\"local\", or use "
+                "torch.nn.EmbeddingBag")
 
 
-def _bags_of(model: torch.nn.Module, of_model: Optimizer) -> list[tuple[EmbeddingBag, Optimizer]]:
+def bags_of(model: torch.nn.Module,
+            of_model: Optional[Optimizer]) -> list[tuple[EmbeddingBag, Optimizer]]:
     """The embedding bags, whose rows have the optimizer `of_model` unless they have their own."""
     bags = [one for one in model.modules() if isinstance(one, EmbeddingBag)]
     names = [one.name for one in bags]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Optional, Union
+from typing import NamedTuple, Optional, Sequence, Union
 
 import torch
 
 from capstan._job import Job
-from capstan._optimizers import SGD
+from capstan._optimizers import SGD, Optimizer
 from capstan._table import Table
 from capstan._torch_carriers import values_of
+from capstan._torch_embedding_bag import EmbeddingBag
 from capstan._torch_parameter import Parameter
 from capstan._torch_plan import BUFFERS, Plan
 from capstan._torch_ranks import LateTable, RanksJob
@@ -27,15 +28,19 @@ def add_tables(job: Job, plan: Plan, suffix: str) -> Tables:
 
     suffix: the end of the name of the table of buffers.
     """
-    rows = [
-        Rows(bag.name, job.sparse_table(bag.name, bag.dim, optimizer=optimizer,
-                                        stddev=bag.initial_stddev(), **bag.limits),
-             -1 if bag.optimizer else 0, bag.padding_idx) for bag, optimizer in plan.bags]
+    rows = add_rows(job, plan.bags)
     parameters = [
         Parameter(one, job.table(one.name, one.initial(),
                                  optimizer=plan.server_optimizers[one.group]))
         for one in plan.parameters]
     return Tables(rows, parameters, Buffers(job, plan, suffix))
+
+
+def add_rows(job: Job, bags: Sequence[tuple[EmbeddingBag, Optimizer]]) -> list[Rows]:
+    """The rows of bags with these optimizers."""
+    return [Rows(bag.name, job.sparse_table(bag.name, bag.dim, optimizer=optimizer,
+                                            stddev=bag.initial_stddev(), **bag.limits),
+                 -1 if bag.optimizer else 0, bag.padding_idx) for bag, optimizer in bags]
 
 
 class Buffers:

@@ -29,6 +29,7 @@ from capstan._errors import InvalidArgument, WrongOrder
 from capstan._job import Job
 from capstan._optimizers import Optimizer
 from capstan._torch_alone import AloneTrainer
+from capstan._torch_bags import BagsTrainer
 from capstan._torch_checkpoint import Batches, RandomState
 from capstan._torch_embedding_bag import Embedding, EmbeddingBag
 from capstan._torch_exported import optimizer_state_dict
@@ -70,18 +71,18 @@ __all__ = [
 
 Model = TypeVar("Model", bound=torch.nn.Module)
 
-AnyTrainer = Union[Trainer, AloneTrainer, HereTrainer, TrainerGroup, LocalStepsTrainer]
+AnyTrainer = Union[Trainer, AloneTrainer, BagsTrainer, HereTrainer, TrainerGroup, LocalStepsTrainer]
 _attached: Optional[AnyTrainer] = None
 # Within attach_together: the models so far.
 _group: Optional[TrainerGroup] = None
 
 
 def attach(model: Model,
-           optimizer: Union[torch.optim.Optimizer, Sequence[torch.optim.Optimizer]], *,
+           optimizer: Union[torch.optim.Optimizer, Sequence[torch.optim.Optimizer], None], *,
            job: Optional[Job] = None, optimizer_runs: str = "servers",
            max_norm_per_worker: Optional[float] = None, grad_scaler: Optional[Any] = None,
            overlap: bool = True, name: Optional[str] = None, replaceable: bool = False,
-           max_norm: object = None, group: Optional[Any] = None) -> Model:
+           max_norm: object = None, group: Optional[Any] = None, dense: str = "servers") -> Model:
     """Joins the job, and lets the servers run the optimizer from now on. Returns the model.
 
     The model begins with rank 0's values, or with the servers', if the job goes on from a
@@ -112,11 +113,25 @@ def attach(model: Model,
     group: with optimizer_runs="here": as of LocalSteps, a process group whose ranks are one worker.
     When backward ends, a rank's gradients are the means over all ranks of all workers. Backward goes
     through an output of the model itself; torch.autograd.grad does within ct.no_sync().
+    dense: "local" lets the servers have the embedding bags alone, each with an optimizer of its own.
+    The other parameters and `optimizer`, which may be None, are the program's: it averages gradients
+    and steps as it likes, also with DDP and FSDP, and then calls ct.step(). Without GradScaler.
 
     Raises InvalidArgument: servers cannot do what model and optimizer ask for, and what to do.
     """
     global _attached
     expect_max_norm(max_norm_per_worker, max_norm)
+    if dense == "local":
+        if (optimizer_runs, group, name, _group, max_norm_per_worker, grad_scaler, overlap, replaceable
+                ) != ("servers", None, None, None, None, None, True, False):
+            raise InvalidArgument("dense=\"local\": leave out all other arguments but job, as the "
+                                  "program steps the optimizer itself")
+        _expect_none_attached()
+        _attached = BagsTrainer(model, job or _connect.connect)
+        expect_places_as_told(_attached.job)
+        return model
+    if dense != "servers":
+        raise InvalidArgument(f"dense: expected \"servers\" or \"local\", got {dense!r}")
     if replaceable and job is not None:
         raise InvalidArgument("replaceable: say so where the job is made: "
                               "capstan.connect(replaceable=True)")
@@ -300,7 +315,7 @@ def step(loss: Union[float, torch.Tensor, None] = None, samples: int = 0, *,
     if isinstance(trainer, TrainerGroup):
         trainer.step(loss, samples, optimizer)
         return
-    if isinstance(trainer, (HereTrainer, LocalStepsTrainer)):
+    if isinstance(trainer, (BagsTrainer, HereTrainer, LocalStepsTrainer)):
         if optimizer is not None:
             raise InvalidArgument("optimizer: the program steps it itself, before ct.step()")
     elif optimizer is not None and optimizer is not trainer._optimizer:
