@@ -94,10 +94,10 @@ constexpr CommandFlag kRunFlags[] = {
      "learns its rank when it joins.",
      kMachines},
     {"master_port", "N",
-     "MASTER_PORT of programs that use torch.distributed beside Capstan: the one with rank 0 "
-     "listens there. With --rendezvous MASTER_ADDR is its HOST: give --first_rank=0 there. "
-     "Default: "
-     "a free one; on several machines 29500.",
+     "MASTER_PORT of programs that use torch.distributed beside Capstan. The program with rank 0 "
+     "listens there, so jobs that share its machine have different ones. With "
+     "--rendezvous=HOST:PORT MASTER_ADDR is HOST: give --first_rank=0 there. Default: a free one; "
+     "on several machines 29500.",
      kMachines},
     {"end_with_stdin", "",
      "End all processes when the standard input ends, as Ctrl-C does: for ssh, which starts this "

@@ -11,6 +11,7 @@ from typing import Any
 
 import transformers
 
+from capstan._errors import InvalidArgument
 from capstan.integrations import end_job
 from capstan.integrations.accelerate import Accelerator
 
@@ -20,6 +21,8 @@ class Trainer(transformers.Trainer):
     of DistributedDataParallel. The end of `train` is the job's, so it is called once."""
 
     def create_accelerator_and_postprocess(self) -> None:
+        if self.args.auto_find_batch_size:
+            raise InvalidArgument("auto_find_batch_size: expected False, as a job begins once")
         super().create_accelerator_and_postprocess()
         self.accelerator.__class__ = Accelerator
 
