@@ -324,8 +324,8 @@ def hears_the_jobs_refusal(place: dict[str, Any]) -> None:
         model = seeded(Ranked)
         jobs: list[capstan.Job] = []  # in the first rank
 
-        def connect() -> capstan.Job:
-            jobs.append(capstan.connect())
+        def connect(**options: Any) -> capstan.Job:
+            jobs.append(capstan.connect(**options))
             return jobs[-1]
 
         with raising(capstan.InvalidArgument, "momentum"):

@@ -512,7 +512,7 @@ def ranks_of(group: Optional[Any], job: Optional[Job]) -> Optional[Ranks]:
     return ranks
 
 
-def job_of(ranks: Optional[Ranks], job: Union[Job, AloneJob, Callable[[], Job]],
+def job_of(ranks: Optional[Ranks], job: Union[Job, AloneJob, Callable[..., Job]],
            parameters: Iterable[Any]) -> Union[Job, AloneJob, RanksJob]:
     """The worker's job, which is not started. `job`: it, or what connects to it. parameters: each has
     a name and a tensor."""
@@ -520,7 +520,7 @@ def job_of(ranks: Optional[Ranks], job: Union[Job, AloneJob, Callable[[], Job]],
         return job
     if ranks is None:
         return job()
-    return RanksJob(ranks, functools.partial(_connect_apart, _layout(ranks, parameters)))
+    return RanksJob(ranks, functools.partial(_connect_apart, job, _layout(ranks, parameters)))
 
 
 def _layout(ranks: Ranks, parameters: Iterable[Any]) -> str:
@@ -531,12 +531,12 @@ def _layout(ranks: Ranks, parameters: Iterable[Any]) -> str:
     return f"{ranks.size} rank{'' if ranks.size == 1 else 's'}{layout}"
 
 
-def _connect_apart(layout: str) -> Job:
+def _connect_apart(connect: Callable[..., Job], layout: str) -> Job:
     """RANK is not the worker's where torchrun has set it."""
     is_torchruns = "TORCHELASTIC_RUN_ID" in os.environ and "CAPSTAN_RANK" not in os.environ
     rank = os.environ.pop("RANK", None) if is_torchruns else None
     try:
-        return _connect.connect(_processes=layout)
+        return connect(_processes=layout)
     finally:
         if rank is not None:
             os.environ["RANK"] = rank
