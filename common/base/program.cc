@@ -8,13 +8,17 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <iterator>
 #include <optional>
 #include <system_error>
 #include <thread>
 
+#include "absl/debugging/stacktrace.h"
+#include "absl/debugging/symbolize.h"
 #include "absl/flags/commandlineflag.h"
 #include "absl/flags/parse.h"
 #include "absl/flags/reflection.h"
@@ -39,6 +43,35 @@ namespace {
 // gRPC receives into blocks of at most 4 MiB.
 constexpr int kLargestBlockBytes = 8 << 20;
 constexpr int kKeptBytes = 256 << 20;
+
+// What the exception in flight says, if there is one.
+std::string ExceptionText() {
+  const std::exception_ptr exception = std::current_exception();
+  if (exception == nullptr) return "without an exception";
+  try {
+    std::rethrow_exception(exception);
+  } catch (const std::exception& known) {
+    return known.what();
+  } catch (...) {
+    return "an exception of unknown type";
+  }
+}
+
+// The handler of std::terminate: one line in the log says where the program was.
+[[noreturn]] void LogTermination() {
+  void* frames[24];
+  const int count = absl::GetStackTrace(frames, std::size(frames), /*skip_count=*/1);
+  std::string where;
+  for (int i = 0; i < count; ++i) {
+    char name[160];
+    const bool is_known = absl::Symbolize(frames[i], name, sizeof(name));
+    absl::StrAppend(&where, i == 0 ? "" : " < ",
+                    is_known ? std::string(name) : absl::StrCat("0x", absl::Hex(frames[i])));
+  }
+  LOG(ERROR) << "a fault of the program has ended it (std::terminate, " << ExceptionText()
+             << "); please report it with this: " << where;
+  std::abort();
+}
 
 // An argument that is a flag.
 struct FlagText {
@@ -140,6 +173,8 @@ void KeepFreedMemory() {
 }
 
 void InitProgram(const char* name, const std::string& usage) {
+  absl::InitializeSymbolizer(name);
+  std::set_terminate(&LogTermination);
   KeepFreedMemory();
   RaiseOpenFiles();
   std::signal(SIGXFSZ, SIG_IGN);  // A file beyond the limit is an error of its writer.

@@ -23,8 +23,8 @@ inline constexpr uint32_t kWireVersion = 4;
 void KeepFreedMemory();
 
 // The first call of a program. Logs go to standard error. --help shows `usage` and the flags of the
-// program's own *_main.cc, --version its name and kVersion. Calls KeepFreedMemory and
-// RaiseOpenFiles.
+// program's own *_main.cc, --version its name and kVersion. std::terminate logs where the program
+// was. Calls KeepFreedMemory and RaiseOpenFiles.
 void InitProgram(const char* name, const std::string& usage);
 
 // Begins a program with a role in a job: expands the flag files in `args` (ExpandFlagFiles), and

@@ -4,8 +4,10 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <exception>
 #include <fstream>
 #include <iostream>
+#include <stdexcept>
 #include <string>
 #include <thread>
 
@@ -39,6 +41,18 @@ TEST(ProgramTest, UnknownFlagsAndWrongValuesAreNamed) {
   EXPECT_EQ(ParseProgramFlags({"program", "--noundefok"}),
             absl::InvalidArgumentError("unknown flag --noundefok; --help lists the flags"))
       << "it is not true or false";
+}
+
+TEST(ProgramDeathTest, TheLogSaysWhereAProgramWasTerminated) {
+  const auto begin_and = [](void (*end)()) {
+    InitProgram("program", "usage");
+    end();
+  };
+  EXPECT_EXIT(begin_and([] { std::terminate(); }), testing::KilledBySignal(SIGABRT),
+              "std::terminate, without an exception.*; please report it with this: .*TestBody");
+  // In a thread nobody catches it.
+  EXPECT_EXIT(begin_and([] { std::thread([] { throw std::runtime_error("too late"); }).join(); }),
+              testing::KilledBySignal(SIGABRT), "std::terminate, too late");
 }
 
 TEST(ProgramDeathTest, TheVersionIsPrinted) {
