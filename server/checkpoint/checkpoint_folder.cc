@@ -18,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
+#include "absl/time/clock.h"
 #include "common/base/status_macros.h"
 #include "common/model_file/durable_file.h"
 #include "common/model_file/open_file.h"
@@ -176,12 +177,19 @@ class OpenedFolder : public CheckpointStorage {
 
 absl::StatusOr<std::unique_ptr<CheckpointStorage>> OpenCheckpointFolder(const std::string& dir,
                                                                         uint64_t token,
-                                                                        bool takes_over) {
+                                                                        bool takes_over,
+                                                                        absl::Duration patience) {
   RETURN_IF_ERROR(MakeFolders(dir, "a folder for checkpoints"));
   ASSIGN_OR_RETURN(OpenFile lock, OpenFile::Open(absl::StrCat(dir, "/", kLockFile),
                                                  O_RDWR | O_CREAT | O_NOFOLLOW));
-  // Ends with this process, however it ends.
-  if (flock(lock.descriptor(), LOCK_EX | LOCK_NB) != 0) {
+  // Ends with this process, however it ends. One that was killed a moment ago may still have it.
+  const absl::Time end = absl::Now() + (takes_over ? absl::ZeroDuration() : patience);
+  int error = flock(lock.descriptor(), LOCK_EX | LOCK_NB);
+  while (error != 0 && errno == EWOULDBLOCK && absl::Now() < end) {
+    absl::SleepFor(absl::Milliseconds(20));
+    error = flock(lock.descriptor(), LOCK_EX | LOCK_NB);
+  }
+  if (error != 0) {
     if (errno != EWOULDBLOCK) return FolderError(lock.path(), "to lock this file", SystemError());
     if (!takes_over) {
       return absl::AbortedError(

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "proto/checkpoint.pb.h"
 
 namespace capstan {
@@ -37,10 +38,11 @@ class CheckpointStorage {
 };
 
 // Opens the folder `dir`, and makes it if need be. `token` is a random number. ABORTED: another
-// process uses it; with `takes_over` it is used nevertheless, as that one does not count any more.
-absl::StatusOr<std::unique_ptr<CheckpointStorage>> OpenCheckpointFolder(const std::string& dir,
-                                                                        uint64_t token,
-                                                                        bool takes_over = false);
+// process uses it, also after `patience`; with `takes_over` it is used nevertheless, as that one
+// does not count any more.
+absl::StatusOr<std::unique_ptr<CheckpointStorage>> OpenCheckpointFolder(
+    const std::string& dir, uint64_t token, bool takes_over = false,
+    absl::Duration patience = absl::Seconds(2));
 
 // FAILED_PRECONDITION unless a process has opened `dir` with this token.
 absl::Status CheckCheckpointFolder(const std::string& dir, uint64_t token);

@@ -6,8 +6,11 @@
 
 #include <filesystem>
 #include <fstream>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "server/checkpoint/example_checkpoint.h"
 #include "server/checkpoint/manifest.h"
 
@@ -193,14 +196,21 @@ TEST_F(CheckpointFolderTest, WhatCannotBeRemovedIsNamedAndTheOthersGo) {
 
 TEST_F(CheckpointFolderTest, AFolderHasOneCoordinator) {
   auto first = Open();
-  const absl::Status second = OpenCheckpointFolder(dir_, 8).status();
+  const auto open = [&](absl::Duration patience) {
+    return OpenCheckpointFolder(dir_, 8, /*takes_over=*/false, patience);
+  };
+  const absl::Status second = open(absl::ZeroDuration()).status();
   EXPECT_TRUE(absl::IsAborted(second)) << second;
   EXPECT_THAT(std::string(second.message()),
               AllOf(StartsWith(dir_ + ": expected a folder that no other job uses"),
                     HasSubstr("choose another folder")));
   EXPECT_TRUE(CheckCheckpointFolder(dir_, kToken).ok()) << "the first one's token has stayed";
-  first.reset();
-  EXPECT_TRUE(OpenCheckpointFolder(dir_, 8).ok());
+  std::thread ends([&first] {
+    absl::SleepFor(absl::Milliseconds(50));
+    first.reset();
+  });
+  EXPECT_TRUE(open(absl::InfiniteDuration()).ok()) << "the first one has ended meanwhile";
+  ends.join();
 }
 
 TEST_F(CheckpointFolderTest, ServersSeeWhetherTheyShareTheFolder) {

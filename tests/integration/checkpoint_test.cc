@@ -13,6 +13,7 @@
 #include <random>
 #include <sstream>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -30,6 +31,19 @@ using ::testing::HasSubstr;
 
 constexpr absl::Duration kPatience = absl::Seconds(60);
 constexpr int64_t kEndless = 1'000'000;  // steps of a job that is killed
+
+// Its files stay open, and folders locked, until its last thread has ended. Nobody may wait for it.
+bool HasEnded(pid_t pid) {
+  const std::string stat = ReadFile(absl::StrCat("/proc/", pid, "/stat"));
+  if (!absl::StrContains(stat, ") Z ")) return stat.empty();
+  std::error_code gone;
+  int threads = 0;
+  for (fs::directory_iterator thread(absl::StrCat("/proc/", pid, "/task"), gone);
+       !gone && thread != fs::directory_iterator(); thread.increment(gone)) {
+    ++threads;
+  }
+  return gone || threads <= 1;
+}
 
 class CheckpointTest : public testing::Test {
  protected:
@@ -78,10 +92,7 @@ class CheckpointTest : public testing::Test {
                                     << processes_->Log("run");
     EXPECT_FALSE(pids.empty());
     for (const pid_t pid : pids) {
-      ASSERT_TRUE(processes_->WaitUntil(kPatience, [pid] {
-        const std::string stat = ReadFile(absl::StrCat("/proc/", pid, "/stat"));
-        return stat.empty() || absl::StrContains(stat, ") Z ");
-      })) << pid;
+      ASSERT_TRUE(processes_->WaitUntil(kPatience, [pid] { return HasEnded(pid); })) << pid;
     }
   }
 
