@@ -353,13 +353,13 @@ def refuses_shards(place: dict[str, Any]) -> None:
         ct.finish()
 
 
-def needs_equal_ranks(place: dict[str, Any]) -> None:
-    """Worker 1 has fewer ranks, and is refused. Its end is the job's, for which worker 0 waits."""
+def needs_equal_ranks(place: dict[str, Any], sharded: bool, text: str) -> None:
+    """Worker 1 has fewer ranks, or no shards as worker 0, and is refused with this text. Its end is the
+    job's, for which worker 0 waits."""
     with together(place) as group:
-        model = seeded(Ranked)
-        job = capstan.connect() if place["worker"] == 1 else None
-        with raising(capstan.JobFailed, "this worker is 1 rank where the first worker is 2 ranks"
-                     if job is not None else "refused"):
+        model = made(place, sharded and place["worker"] == 0)
+        job = capstan.connect() if place["worker"] == 1 and place["rank"] == 0 else None
+        with raising(capstan.JobFailed, text if place["worker"] == 1 else "refused"):
             ct.LocalSteps(model, torch.optim.SGD(model.parameters(), lr=0.1), group=group,
                           outer=capstan.SGD(lr=1))
         if job is not None:

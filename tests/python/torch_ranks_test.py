@@ -127,8 +127,17 @@ class TorchRanksTest(unittest.TestCase):
     def test_unequal_ranks_are_refused(self) -> None:
         for mode in ("bsp", "async"):
             with self.subTest(mode):
-                summary = self.workers.run("needs_equal_ranks", f"--consistency={mode}", ranks=(2, 1))
-                self.assertEqual(summary["outcome"], "failed")
+                self._expect_refused(mode, (2, 1), False, "is 1 rank where the first worker is 2 ranks;")
+
+    @unittest.skipIf(_SHARDS is None, "this torch has no FSDP2")
+    def test_other_shards_are_refused(self) -> None:
+        self._expect_refused("async", PAIRS, True,
+                             "is 2 ranks where the first worker is 2 ranks with shards ")
+
+    def _expect_refused(self, mode: str, ranks: tuple[int, ...], sharded: bool, text: str) -> None:
+        summary = self.workers.run("needs_equal_ranks", f"--consistency={mode}", ranks=ranks,
+                                   sharded=sharded, text=text)
+        self.assertEqual(summary["outcome"], "failed")
 
     def test_a_lost_rank_is_the_workers_loss(self) -> None:
         with self.assertRaisesRegex(AssertionError, "the worker has died"):

@@ -22,8 +22,8 @@ from capstan.integrations import end_job, join_job
 
 class Accelerator(accelerate.Accelerator):  # type: ignore[misc]
     """As accelerate.Accelerator. The job's servers average gradients over its workers, under BSP, in
-    place of DistributedDataParallel; each worker steps the optimizer, which clears gradients. `gather`
-    and its like are those of torch.distributed.
+    place of DistributedDataParallel. Each worker steps the optimizer, and its step clears gradients.
+    `gather` and its like are those of torch.distributed.
 
     prepare: joins the job once it has had the model and its optimizers. One model is trained.
     end_training: waits for the other workers and ends this one's part. Every program calls it.

@@ -27,8 +27,8 @@ _OPTIONS = ("accelerator", "checkpoint_io", "parallel_devices", "precision_plugi
 
 class Strategy(DDPStrategy):
     """As DDPStrategy. The job's servers average gradients over its workers, under BSP, in place of
-    DistributedDataParallel; each worker steps the optimizer, of which there is one, and which clears
-    gradients. Samplers and metrics see all workers. The end of `fit` is the job's, so it is called once.
+    DistributedDataParallel. There is one optimizer. Each worker steps it, and its step clears gradients.
+    Samplers and metrics see all workers. The end of `fit` is the job's, so it is called once.
 
     options: accelerator, checkpoint_io, parallel_devices, precision_plugin, process_group_backend and
         timeout, as of DDPStrategy.
