@@ -187,11 +187,13 @@ expect_text foreign "expected ${folder}/cache3/capstan to belong to this user"
 # Workers that are programs of the user's: their ranks, keys and folder.
 train="PYTHONPATH=${PWD}/worker/python/site exec python3 -B \
 ${PWD}/tests/integration/linear_regression.py"
-run program 0 --hosts="$(hosts 0 1)" --worker_command="pwd; ${train}"
+run program 0 --hosts="$(hosts 0 1)" --worker_command="pwd; echo meets at \${MASTER_ADDR}:\${MASTER_PORT}; ${train}"
 expect_text program 'model              program'
 for file in worker-0.log "$(hosts 1)/worker-0.log"; do
   grep --quiet --line-regexp --fixed-strings "$(pwd -P)" "${folder}/program/${file}" ||
     failed program "expected the current folder in ${file}"
+  grep --quiet --line-regexp --fixed-strings "meets at $(hosts 0):29500" "${folder}/program/${file}" ||
+    failed program "expected the place of rank 0 in ${file}"
 done
 grep --quiet 'joined as worker 1' "${folder}/program/$(hosts 1)/worker-0.log" ||
   failed program "expected rank 1 on $(hosts 1)"
